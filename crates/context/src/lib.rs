@@ -1,0 +1,1 @@
+//! Register contexts, perturbations, tiers and witness classes of asynchronous stack walks.

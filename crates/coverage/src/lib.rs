@@ -1,0 +1,1 @@
+//! Feedback domains for coverage-guided fuzzers.

@@ -1,0 +1,1 @@
+//! Engines that bring contexts to a walker: live park, step, frozen.

@@ -1,0 +1,1 @@
+//! Crash protection around one walk.

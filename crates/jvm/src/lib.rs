@@ -1,0 +1,1 @@
+//! Finding, installing, checking and starting a HotSpot JVM.

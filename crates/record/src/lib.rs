@@ -1,0 +1,1 @@
+//! The mapped recorder, outcomes, histograms, findings and their schema.

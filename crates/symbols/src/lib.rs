@@ -1,0 +1,1 @@
+//! Symbols, demangling and disassembly.

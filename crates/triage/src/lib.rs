@@ -1,0 +1,1 @@
+//! Signatures, titles, known issues and crash logs.

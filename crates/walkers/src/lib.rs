@@ -1,0 +1,1 @@
+//! The Walker trait and its adapters.
