@@ -1,0 +1,18 @@
+//! aarch64, AAPCS64.
+
+use crate::registers::Register;
+
+/// `x0`-`x30` (`x29` is fp, `x30` is lr), `sp`, `pc`.
+pub const REGISTER_NAMES: [&str; 33] = [
+    "x0", "x1", "x2", "x3", "x4", "x5", "x6", "x7", "x8", "x9", "x10", "x11", "x12", "x13", "x14",
+    "x15", "x16", "x17", "x18", "x19", "x20", "x21", "x22", "x23", "x24", "x25", "x26", "x27",
+    "x28", "fp", "lr", "sp", "pc",
+];
+/// Program counter.
+pub const PC: Register = Register(32);
+/// Stack pointer.
+pub const SP: Register = Register(31);
+/// Frame pointer, `x29`.
+pub const FP: Register = Register(29);
+/// Link register, `x30`.
+pub const LR: Register = Register(30);

@@ -1,0 +1,15 @@
+//! x86_64, System V.
+
+use crate::registers::Register;
+
+/// In the order of the instruction encoding, then `rip`.
+pub const REGISTER_NAMES: [&str; 17] = [
+    "rax", "rcx", "rdx", "rbx", "rsp", "rbp", "rsi", "rdi", "r8", "r9", "r10", "r11", "r12", "r13",
+    "r14", "r15", "rip",
+];
+/// Program counter.
+pub const PC: Register = Register(16);
+/// Stack pointer.
+pub const SP: Register = Register(4);
+/// Frame pointer.
+pub const FP: Register = Register(5);
