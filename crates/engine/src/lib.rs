@@ -1,1 +1,57 @@
-//! Engines that bring contexts to a walker: live park, step, frozen.
+//! Engines that bring contexts to a walker.
+//!
+//! Everything that walks goes through [`Engine::visit`]: the engine holds a thread still (a [`Moment`]) and the visitor walks
+//! it, as often as it likes. *Live park* holds a Java thread in its handler, *step* moves it one instruction between visits,
+//! *frozen* visits a forked copy in which nothing else moves.
+//!
+//! Contract: one engine per process, driven by one flow of control, which moves onto the held threads (see the `baton`
+//! module): a visitor runs in a signal handler's frame on the held thread, yet may allocate and lock, because threads are held
+//! only while they execute Java code.
+
+mod arch;
+mod baton;
+mod error;
+mod frozen;
+mod futex;
+mod live;
+mod moment;
+mod shared;
+mod worker;
+
+pub use arch::{can_step, ticks};
+pub use error::EngineError;
+pub use frozen::{FrozenCopy, FrozenEnd, freeze};
+pub use live::{Bounds, Counts, Filter, Frozen, Live, Step, await_turn, worker_started};
+pub use moment::{Ended, Moment, Walked};
+pub use shared::Shared;
+pub use worker::{MAX_WORKERS, Worker};
+
+/// What kind of moment a visit wants.
+pub struct Request<'a> {
+    /// The workload thread, counted in turn when `None`.
+    pub worker: Option<usize>,
+    /// Single steps between the sample and the moment (0 where the architecture cannot step).
+    pub steps: u8,
+    /// Never use a context that served before.
+    pub fresh: bool,
+    /// Sees each natural context on the way.
+    pub natural: &'a dyn Fn(&Moment),
+}
+
+/// Brings contexts to a visitor.
+pub trait Engine {
+    /// Stable short name: `live-park`, `step`, `frozen`.
+    fn name(&self) -> &'static str;
+
+    /// Holds a thread as `request` says and shows it to `visitor`.
+    ///
+    /// # Errors
+    /// When no thread could be held in time.
+    fn visit(&mut self, request: &Request<'_>, visitor: &mut dyn FnMut(&mut Moment)) -> Result<(), EngineError>;
+
+    /// Leaves the held thread and returns to the thread that the flow began on.
+    ///
+    /// # Errors
+    /// As for `visit`.
+    fn go_home(&mut self) -> Result<(), EngineError>;
+}

@@ -1,0 +1,142 @@
+//! A context that is held still, and walks from it.
+
+use std::mem::offset_of;
+use std::time::Duration;
+
+use walkfuzz_context::Registers;
+use walkfuzz_guard::{Alarm, Fault, GuardSlot, call, read_registers, write_registers};
+use walkfuzz_record::Code;
+use walkfuzz_walkers::{Start, ThreadHandle, TraceBuffer, Walker};
+
+use crate::arch::ticks;
+use crate::worker::Worker;
+
+/// How one guarded walk ended.
+#[derive(Clone, Copy, Debug)]
+pub enum Ended {
+    /// The walker returned this frame count or code.
+    Returned(Code),
+    /// It wrote behind the last frame that it was allowed to write.
+    Overran(Code),
+    /// It faulted, or hung and was ended; the guard caught it.
+    Faulted(Fault),
+}
+
+/// One walk.
+#[derive(Clone, Copy, Debug)]
+pub struct Walked {
+    /// How it ended.
+    pub ended: Ended,
+    /// Faults at SafeFetch instructions that the JVM resumed.
+    pub near_misses: u32,
+    /// Time-stamp counter ticks between call and return.
+    pub ticks: u64,
+}
+
+/// A held context: the registers of a thread that does not move until the moment is left.
+pub struct Moment {
+    /// The registers as the kernel delivered them.
+    pub untouched: Registers,
+    /// Which worker is held.
+    pub worker: usize,
+    /// How walkers name the thread.
+    pub thread: ThreadHandle,
+    /// Address of the thread's `JavaThread`.
+    pub java_thread: u64,
+    /// Counts moments of this process from 1: equal numbers mean the same held context.
+    pub serial: u64,
+    /// Whether the thread was brought here by a single step.
+    pub stepped: bool,
+    slot: &'static GuardSlot,
+    alarm_period: Duration,
+    child_alarm: Option<Alarm>,
+    scratch: Box<libc::ucontext_t>,
+}
+
+impl Moment {
+    pub(crate) fn new(alarm_period: Duration, slot: &'static GuardSlot) -> Self {
+        Self {
+            untouched: Registers::zeroed(walkfuzz_context::Arch::NATIVE),
+            worker: 0,
+            thread: ThreadHandle { env: std::ptr::null_mut(), tid: 0 },
+            java_thread: 0,
+            serial: 0,
+            stepped: false,
+            slot,
+            alarm_period,
+            child_alarm: None,
+            // SAFETY: all-zero is a valid ucontext_t.
+            scratch: Box::new(unsafe { std::mem::zeroed() }),
+        }
+    }
+
+    /// Takes over the context of a worker that was just parked.
+    ///
+    /// # Safety
+    /// `context` is the kernel's and stays valid while the worker is parked.
+    pub(crate) unsafe fn hold(&mut self, worker: &Worker, context: *const libc::ucontext_t, stepped: bool) {
+        // Only what the kernel really delivered: libc's struct is longer than the kernel's.
+        const DELIVERED: usize = offset_of!(libc::ucontext_t, uc_sigmask) + 8;
+        // SAFETY: the caller vouches for `context`; the scratch copy is a whole ucontext_t.
+        unsafe {
+            std::ptr::copy_nonoverlapping(
+                context.cast::<u8>(),
+                std::ptr::from_mut(&mut *self.scratch).cast::<u8>(),
+                DELIVERED,
+            );
+            self.untouched = read_registers(context);
+        }
+        self.worker = worker.index;
+        self.thread = worker.thread;
+        self.java_thread = worker.java_thread;
+        self.slot = worker.slot;
+        self.stepped = stepped;
+        self.serial += 1;
+    }
+
+    /// Walks the held thread from `registers` under the guard. `None` when the walker cannot begin from a context.
+    ///
+    /// Allocates nothing and locks nothing.
+    pub fn walk(
+        &mut self,
+        walker: &dyn Walker,
+        registers: &Registers,
+        depth: i32,
+        trace: &mut TraceBuffer,
+    ) -> Option<Walked> {
+        let context: *mut libc::ucontext_t = &raw mut *self.scratch;
+        // SAFETY: the scratch context is ours.
+        unsafe { write_registers(context, registers) };
+        let prepared = walker.prepare(trace, depth, self.thread, Start::Context(context.cast()))?;
+        let near_before = self.slot.near_misses();
+        let began = ticks();
+        // SAFETY: the calling thread is the slot's owner (it is parked and carries this flow), and the walker's contract
+        // says that nothing in the call owns a Rust resource.
+        let result = unsafe { call(self.slot, prepared.function, prepared.first, prepared.depth, prepared.last) };
+        let ticks = ticks().wrapping_sub(began);
+        let near_misses = self.slot.near_misses().wrapping_sub(near_before) as u32;
+        let ended = match result {
+            Err(fault) => Ended::Faulted(*fault),
+            Ok(()) if trace.canary_intact() => Ended::Returned(walker.finish(trace)),
+            Ok(()) => Ended::Overran(walker.finish(trace)),
+        };
+        Some(Walked { ended, near_misses, ticks })
+    }
+
+    /// The guard slot of the held thread, for checked reads.
+    #[must_use]
+    pub fn slot(&self) -> &'static GuardSlot {
+        self.slot
+    }
+
+    /// Makes the guard and the alarm work in a forked copy. Call once, first thing in the child.
+    pub(crate) fn adopt_after_fork(&mut self) {
+        // SAFETY: the child has one thread, this one.
+        unsafe { walkfuzz_guard::after_fork_in_child(self.slot) };
+        // Timers are not inherited: without a new one a hanging walk would only be ended by the copy's deadline.
+        self.child_alarm = Alarm::new(self.slot).ok();
+        if let Some(alarm) = &self.child_alarm {
+            alarm.arm(self.alarm_period);
+        }
+    }
+}
