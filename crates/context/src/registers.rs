@@ -24,6 +24,34 @@ impl Arch {
     /// The architecture that this program was built for.
     pub const NATIVE: Arch = arch::NATIVE;
 
+    /// Every architecture.
+    pub const ALL: [Arch; 2] = [Arch::X86_64, Arch::Aarch64];
+
+    /// The name that texts and reports use.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Arch::X86_64 => "x86_64",
+            Arch::Aarch64 => "aarch64",
+        }
+    }
+
+    /// The architecture of that [name](Self::name).
+    #[must_use]
+    pub fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|arch| arch.name() == name)
+    }
+
+    /// How many registers there are: indices at or above it mean nothing.
+    #[inline]
+    #[must_use]
+    pub const fn register_count(self) -> usize {
+        match self {
+            Arch::X86_64 => arch::x86_64::REGISTER_NAMES.len(),
+            Arch::Aarch64 => arch::aarch64::REGISTER_NAMES.len(),
+        }
+    }
+
     /// Register names in index order.
     #[must_use]
     pub fn register_names(self) -> &'static [&'static str] {
@@ -66,6 +94,55 @@ impl Arch {
         match self {
             Arch::X86_64 => None,
             Arch::Aarch64 => Some(arch::aarch64::LR),
+        }
+    }
+}
+
+impl Register {
+    /// The name in the text form: the role (`pc`, `sp`, `fp`, `lr`) where the register has one, else the architecture's name.
+    /// `None` if the architecture has no such register.
+    #[must_use]
+    pub fn name(self, arch: Arch) -> Option<&'static str> {
+        if self == arch.pc() {
+            Some("pc")
+        } else if self == arch.sp() {
+            Some("sp")
+        } else if self == arch.fp() {
+            Some("fp")
+        } else {
+            arch.register_names().get(usize::from(self.0)).copied()
+        }
+    }
+
+    /// The register of that role or name.
+    #[must_use]
+    pub fn from_name(arch: Arch, name: &str) -> Option<Self> {
+        match name {
+            "pc" => Some(arch.pc()),
+            "sp" => Some(arch.sp()),
+            "fp" => Some(arch.fp()),
+            _ => (0u8..)
+                .zip(arch.register_names())
+                .find(|(_, known)| **known == name)
+                .map(|(index, _)| Register(index)),
+        }
+    }
+
+    /// The register that plays the same role (pc, sp, fp, lr) on `to`; `None` if this one plays none or `to` has none.
+    #[must_use]
+    pub fn adapt(self, from: Arch, to: Arch) -> Option<Self> {
+        if from == to {
+            Some(self)
+        } else if self == from.pc() {
+            Some(to.pc())
+        } else if self == from.sp() {
+            Some(to.sp())
+        } else if self == from.fp() {
+            Some(to.fp())
+        } else if Some(self) == from.lr() {
+            to.lr()
+        } else {
+            None
         }
     }
 }

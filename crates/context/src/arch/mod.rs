@@ -5,7 +5,8 @@ pub mod x86_64;
 
 use crate::registers::Arch;
 
-#[cfg(target_arch = "x86_64")]
+// On a machine that is neither, inputs can still be read, printed and converted; x86_64 is then as good a guess as any.
+#[cfg(not(target_arch = "aarch64"))]
 pub(crate) const NATIVE: Arch = Arch::X86_64;
 #[cfg(target_arch = "aarch64")]
 pub(crate) const NATIVE: Arch = Arch::Aarch64;
