@@ -12,7 +12,7 @@ use crate::registers::Arch;
 pub const MAX_WALKS: usize = 16;
 
 /// How many frames a walker is asked for; one of [`DepthLimit::LIMITS`].
-#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[derive(Clone, Copy, Default, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DepthLimit(u8);
 
 impl DepthLimit {
@@ -52,12 +52,6 @@ impl DepthLimit {
             .get(usize::from(self.0))
             .copied()
             .unwrap_or(Self::LIMITS[0])
-    }
-}
-
-impl Default for DepthLimit {
-    fn default() -> Self {
-        Self(0)
     }
 }
 

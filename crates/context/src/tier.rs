@@ -193,7 +193,8 @@ pub fn tier(
         return Tier::T4;
     }
     let sp_unchanged = before.sp() == after.sp();
-    if !sp_unchanged && !(natural.sp_is_own_stack && natural.sp_is_aligned) {
+    let sp_is_possible = sp_unchanged || natural.sp_is_own_stack && natural.sp_is_aligned;
+    if !sp_is_possible {
         return Tier::T4;
     }
     let pc_unchanged = before.pc() == after.pc();

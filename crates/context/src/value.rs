@@ -239,7 +239,7 @@ mod tests {
     fn null_page_stays_in_the_first_page_and_literals_are_themselves() {
         for selector in [0, 1, 511, 512, u16::MAX] {
             let null = computed(ValueClass::NullPage, selector).unwrap();
-            assert!(null < NULL_PAGE_BYTES && null % 8 == 0);
+            assert!(null < NULL_PAGE_BYTES && null.is_multiple_of(8));
             assert_eq!(
                 computed(ValueClass::Literal, selector),
                 Some(u64::from(selector))

@@ -10,7 +10,7 @@ pub trait Dice {
     /// A number below `bound` (zero, if that is zero).
     #[inline]
     fn below(&mut self, bound: u32) -> u32 {
-        (u64::from(self.word()) * u64::from(bound) >> 32) as u32
+        ((u64::from(self.word()) * u64::from(bound)) >> 32) as u32
     }
 
     /// An index of a slice of that length (zero, if it is empty).

@@ -63,49 +63,74 @@ fn splice(head: &Perturbation, tail: &Perturbation, dice: &mut impl Dice) -> Per
 
 /// Changes a batch in one to four places.
 pub fn mutate_batch(batch: &mut Batch, dice: &mut impl Dice) {
+    /// What is drawn may not apply (one walk cannot swap places, a full batch not grow): draw again, but not for ever.
+    const DRAWS: usize = 8;
     for _ in 0..1 + dice.below(4) {
-        mutate_once(batch, dice);
+        for _ in 0..DRAWS {
+            if mutate_once(batch, dice) {
+                break;
+            }
+        }
     }
+    debug_assert!((1..=MAX_WALKS).contains(&batch.walks().len()));
 }
 
-fn mutate_once(batch: &mut Batch, dice: &mut impl Dice) {
+/// Whether the batch differs now.
+fn mutate_once(batch: &mut Batch, dice: &mut impl Dice) -> bool {
     let arch = batch.arch;
     let count = batch.walks().len();
     let at = dice.index(count);
     match dice.below(32) {
         // The walks as a list.
-        0..3 => {
-            batch.push(distribution::perturbation(dice, arch));
-        }
-        3..6 => {
-            if let Some(mut copy) = batch.walks().get(at).copied() {
+        0..3 => batch.push(distribution::perturbation(dice, arch)),
+        3..6 => match batch.walks().get(at).copied() {
+            Some(mut copy) => {
                 mutate_walk(&mut copy, dice, arch);
-                batch.push(copy);
+                batch.push(copy)
             }
-        }
-        6 => {
-            batch.remove(at);
-        }
-        7 => batch.walks_mut().swap(at, dice.index(count)),
+            None => false,
+        },
+        6..8 => batch.remove(at).is_some(),
         8 => {
+            let other = dice.index(count);
+            batch.walks_mut().swap(at, other);
+            batch.walks().get(at) != batch.walks().get(other)
+        }
+        9 => {
             let other = batch.walks().get(dice.index(count)).copied();
-            if let (Some(walk), Some(other)) = (batch.walks_mut().get_mut(at), other) {
-                *walk = splice(walk, &other, dice);
+            match (batch.walks_mut().get_mut(at), other) {
+                (Some(walk), Some(other)) => {
+                    let before = *walk;
+                    *walk = splice(walk, &other, dice);
+                    *walk != before
+                }
+                _ => false,
             }
         }
         // The moment.
-        9 => batch.thread = dice.below(256) as u8,
-        10 => batch.steps = distribution::steps(dice),
-        11 => batch.steps = batch.steps.wrapping_add_signed(dice.around_zero(4) as i8),
-        12 => batch.depth = distribution::depth(dice),
-        // One walk.
-        _ => {
-            if let Some(walk) = batch.walks_mut().get_mut(at) {
-                mutate_walk(walk, dice, arch);
-            }
+        10 => replace(&mut batch.thread, dice.below(256) as u8),
+        11 => replace(&mut batch.steps, distribution::steps(dice)),
+        12 => {
+            let near = batch.steps.wrapping_add_signed(dice.around_zero(4) as i8);
+            replace(&mut batch.steps, near)
         }
+        13 => replace(&mut batch.depth, distribution::depth(dice)),
+        // One walk.
+        _ => match batch.walks_mut().get_mut(at) {
+            Some(walk) => {
+                let before = *walk;
+                mutate_walk(walk, dice, arch);
+                *walk != before
+            }
+            None => false,
+        },
     }
-    debug_assert!((1..=MAX_WALKS).contains(&batch.walks().len()));
+}
+
+fn replace<T: PartialEq>(place: &mut T, new: T) -> bool {
+    let differs = *place != new;
+    *place = new;
+    differs
 }
 
 fn mutate_walk(walk: &mut Perturbation, dice: &mut impl Dice, arch: Arch) {
