@@ -7,7 +7,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering, compiler_fence};
 
-use walkfuzz_context::{Arch, BlobKind, Registers};
+use walkfuzz_context::{Arch, BlobKind, Registers, arch};
 
 use crate::buckets::{DepthBuckets, LatencyBuckets};
 use crate::layout::{
@@ -92,6 +92,20 @@ const _: () = assert!(Counter::ALL.len() <= COUNTERS);
 const NATIVE_WORDS: usize = match Arch::NATIVE {
     Arch::X86_64 => 17,
     Arch::Aarch64 => 33,
+};
+
+// Constants, because looking the register up by the context's own architecture costs more than storing it.
+const NATIVE_PC: usize = match Arch::NATIVE {
+    Arch::X86_64 => arch::x86_64::PC.0 as usize,
+    Arch::Aarch64 => arch::aarch64::PC.0 as usize,
+};
+const NATIVE_SP: usize = match Arch::NATIVE {
+    Arch::X86_64 => arch::x86_64::SP.0 as usize,
+    Arch::Aarch64 => arch::aarch64::SP.0 as usize,
+};
+const NATIVE_FP: usize = match Arch::NATIVE {
+    Arch::X86_64 => arch::x86_64::FP.0 as usize,
+    Arch::Aarch64 => arch::aarch64::FP.0 as usize,
 };
 
 /// Walker, index, blob kind, flags, outcome kind and value of a walk in one word.
@@ -229,26 +243,19 @@ impl Lane {
         // Compiler only: what one thread stored before it was killed is there in full, whatever the order of its stores; what the
         // compiler has not stored yet is not.
         compiler_fence(Ordering::SeqCst);
-        let mut edited = 0_u64;
-        let words = slot
-            .registers
-            .iter()
-            .zip(&registers.words)
-            .zip(&untouched.words);
-        for (position, ((word, &value), &before)) in words.take(NATIVE_WORDS).enumerate() {
-            set(word, value);
-            edited |= u64::from(value != before) << position;
+        let mut differing = 0;
+        for position in 0..NATIVE_WORDS {
+            let (now, before) = (registers.words[position], untouched.words[position]);
+            differing |= now ^ before;
+            set(&slot.registers[position], now);
+            set(&slot.untouched[position], before);
         }
-        set(&slot.edited, edited);
-        set(&slot.untouched_pc, untouched.pc().0);
-        set(&slot.untouched_sp, untouched.sp().0);
-        set(&slot.untouched_fp, untouched.fp().0);
-        let meta = Meta::new(walker, index, kind, edited != 0);
+        let meta = Meta::new(walker, index, kind, differing != 0);
         set(&slot.meta, meta.0);
         let recent = &self.0.recent[number as usize % RECENT_WALKS];
-        set(&recent.pc, registers.pc().0);
-        set(&recent.sp, registers.sp().0);
-        set(&recent.fp, registers.fp().0);
+        set(&recent.pc, registers.words[NATIVE_PC]);
+        set(&recent.sp, registers.words[NATIVE_SP]);
+        set(&recent.fp, registers.words[NATIVE_FP]);
         set(&recent.meta, meta.0);
         let open = number.wrapping_mul(2).wrapping_sub(1);
         slot.sequence.store(open, Ordering::Release);

@@ -5,9 +5,7 @@
 use walkfuzz_context::{Arch, BlobKind, Fp, Pc, Registers, Sp};
 
 use crate::lane::{Counter, Meta, WalkerId};
-use crate::layout::{
-    INPUT_BYTES, InFlight, Input, LaneBlock, RECENT_WALKS, checksum,
-};
+use crate::layout::{INPUT_BYTES, InFlight, Input, LaneBlock, RECENT_WALKS, checksum};
 use crate::outcome::{FaultRecord, OutcomeKind};
 use crate::reader::Damage;
 use crate::tally::Tally;
@@ -30,24 +28,20 @@ pub struct OpenWalk {
     pub perturbed: bool,
     /// What the walker got.
     pub registers: Registers,
-    /// Bit n: register n differs from the sample.
-    pub edited: u64,
-    /// The sample's pc.
-    pub untouched_pc: Pc,
-    /// The sample's sp.
-    pub untouched_sp: Sp,
-    /// The sample's fp.
-    pub untouched_fp: Fp,
+    /// The sample that `registers` were made from.
+    pub untouched: Registers,
 }
 
 impl OpenWalk {
     /// Names of the edited registers.
     #[must_use]
     pub fn edited_names(&self) -> Vec<&'static str> {
-        let names = self.registers.arch.register_names().iter().enumerate();
+        let names = self.registers.arch.register_names().iter();
+        let pairs = self.registers.words.iter().zip(&self.untouched.words);
         names
-            .filter(|(position, _)| self.edited >> position & 1 != 0)
-            .map(|(_, &name)| name)
+            .zip(pairs)
+            .filter(|(_, (now, before))| now != before)
+            .map(|(&name, _)| name)
             .collect()
     }
 
@@ -72,14 +66,18 @@ impl OpenWalk {
         );
         let edited = self.edited_names();
         if edited.is_empty() {
-            text += if self.perturbed { ", perturbed elsewhere" } else { ", untouched" };
+            text += if self.perturbed {
+                ", perturbed elsewhere"
+            } else {
+                ", untouched"
+            };
         } else {
             text += &format!(
                 ", edited {} (untouched pc {}, sp {}, fp {})",
                 edited.join(" "),
-                self.untouched_pc,
-                self.untouched_sp,
-                self.untouched_fp
+                self.untouched.pc(),
+                self.untouched.sp(),
+                self.untouched.fp()
             );
         }
         text
@@ -169,9 +167,9 @@ impl LaneRecord {
             .map(|(slot, tally)| (WalkerId(slot / 2), slot % 2 == 1, Tally::read(tally)))
             .filter(|(_, _, tally)| !tally.is_empty())
             .collect();
-        let counted = tallies
-            .iter()
-            .fold(0_u64, |sum, (_, _, tally)| sum.saturating_add(tally.walks()));
+        let counted = tallies.iter().fold(0_u64, |sum, (_, _, tally)| {
+            sum.saturating_add(tally.walks())
+        });
         // A writer can die between counting a walk and closing it.
         if counted != walks && counted != walks.saturating_add(1) {
             damage.push(Damage::Outcomes {
@@ -233,6 +231,7 @@ fn open_walk(
         });
     }
     let meta = Meta(slot.meta);
+    let arch = arch.unwrap_or(Arch::NATIVE);
     Some(OpenWalk {
         number: slot.begun,
         begun: !torn,
@@ -241,13 +240,13 @@ fn open_walk(
         kind: blob_kind(meta),
         perturbed: meta.is_perturbed(),
         registers: Registers {
-            arch: arch.unwrap_or(Arch::NATIVE),
+            arch,
             words: slot.registers,
         },
-        edited: slot.edited,
-        untouched_pc: Pc(slot.untouched_pc),
-        untouched_sp: Sp(slot.untouched_sp),
-        untouched_fp: Fp(slot.untouched_fp),
+        untouched: Registers {
+            arch,
+            words: slot.untouched,
+        },
     })
 }
 
@@ -278,7 +277,11 @@ fn input(lane: u32, slot: &Input<u64>, damage: &mut Vec<Damage>) -> Option<Input
         return None;
     }
     let kept = slot.length.min(INPUT_BYTES as u64) as usize;
-    let mut bytes: Vec<u8> = slot.bytes.iter().flat_map(|word| word.to_le_bytes()).collect();
+    let mut bytes: Vec<u8> = slot
+        .bytes
+        .iter()
+        .flat_map(|word| word.to_le_bytes())
+        .collect();
     bytes.truncate(kept);
     let intact = slot.begun == slot.written && checksum(&bytes) == slot.hash;
     if !intact {

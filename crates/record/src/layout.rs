@@ -119,12 +119,12 @@ pub(crate) struct InFlight<W> {
     pub(crate) sequence: W,
     /// Walker, index in the batch, blob kind, perturbed: see [`crate::lane`].
     pub(crate) meta: W,
-    /// Bit n: register n differs from the untouched context.
-    pub(crate) edited: W,
-    pub(crate) untouched_pc: W,
-    pub(crate) untouched_sp: W,
-    pub(crate) untouched_fp: W,
+    pub(crate) spare: [W; 5],
+    /// What the walker gets.
     pub(crate) registers: [W; REGISTER_WORDS],
+    /// The sample that `registers` were made from.
+    pub(crate) untouched: [W; REGISTER_WORDS],
+    pub(crate) pad: [W; 6],
 }
 
 /// The last fault that the guard recovered from.
@@ -281,13 +281,13 @@ mod tests {
         assert_eq!(offset_of!(FileHeader, walkers), 192);
         assert_eq!(offset_of!(FileHeader, checksum), 704);
         assert_eq!(offset_of!(LaneBlock<u64>, in_flight), 64);
-        assert_eq!(offset_of!(LaneBlock<u64>, last_fault), 384);
-        assert_eq!(offset_of!(LaneBlock<u64>, counters), 448);
-        assert_eq!(offset_of!(LaneBlock<u64>, recent), 704);
-        assert_eq!(offset_of!(LaneBlock<u64>, input), 2752);
-        assert_eq!(offset_of!(LaneBlock<u64>, tallies), 6912);
+        assert_eq!(offset_of!(LaneBlock<u64>, last_fault), 704);
+        assert_eq!(offset_of!(LaneBlock<u64>, counters), 768);
+        assert_eq!(offset_of!(LaneBlock<u64>, recent), 1024);
+        assert_eq!(offset_of!(LaneBlock<u64>, input), 3072);
+        assert_eq!(offset_of!(LaneBlock<u64>, tallies), 7232);
         assert_eq!(size_of::<Tally<u64>>(), 6080);
-        assert_eq!(LANE_BYTES, 104_256);
+        assert_eq!(LANE_BYTES, 104_576);
     }
 
     #[test]

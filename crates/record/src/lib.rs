@@ -13,8 +13,8 @@ pub mod tally;
 
 pub use codes::{Code, Generation, code_name};
 pub use error::{RecordError, StoreError};
-pub use lane_record::{InputRecord, LaneRecord, OpenWalk, PastWalk};
 pub use lane::{Counter, Lane, WalkerId};
+pub use lane_record::{InputRecord, LaneRecord, OpenWalk, PastWalk};
 pub use outcome::{Breach, FaultRecord, OutcomeKind, ProcessOutcome, WalkOutcome};
 pub use reader::{Damage, Record, RecordReader};
 pub use recorder::{Options, Recorder, WalkerInfo};

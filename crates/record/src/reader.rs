@@ -15,11 +15,11 @@ use walkfuzz_context::Arch;
 use crate::codes::Generation;
 use crate::error::RecordError;
 use crate::lane::WalkerId;
+use crate::lane_record::LaneRecord;
 use crate::layout::{
     FileHeader, HEADER_BYTES, LANE_BYTES, LAYOUT_VERSION, LIVE_OFFSET, LaneBlock, LiveHeader,
     MAGIC, MAX_LANES, STATE_CLOSED, file_bytes,
 };
-use crate::lane_record::LaneRecord;
 use crate::recorder::WalkerInfo;
 
 /// Something in a record that is missing or cannot be.
@@ -135,8 +135,14 @@ impl Record {
     pub fn in_flight(&self) -> Vec<String> {
         let open = self.lanes.iter().filter_map(|lane| {
             let walk = lane.open.as_ref()?;
-            let walker = self.walker(walk.walker).map_or("unknown walker", |w| &w.name);
-            Some(format!("lane {}: {}", lane.index, walk.describe(walker, lane.input.as_ref())))
+            let walker = self
+                .walker(walk.walker)
+                .map_or("unknown walker", |w| &w.name);
+            Some(format!(
+                "lane {}: {}",
+                lane.index,
+                walk.describe(walker, lane.input.as_ref())
+            ))
         });
         open.collect()
     }
@@ -294,7 +300,8 @@ fn lanes(
         for (to, from) in raw.iter_mut().zip(chunk) {
             *to = *from;
         }
-        if let Ok(block) = bytemuck::try_from_bytes::<LaneBlock<u64>>(bytemuck::cast_slice(&words)) {
+        if let Ok(block) = bytemuck::try_from_bytes::<LaneBlock<u64>>(bytemuck::cast_slice(&words))
+        {
             lanes.push(LaneRecord::read(index, block, arch, damage));
         }
     }

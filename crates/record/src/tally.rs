@@ -75,7 +75,8 @@ impl Tally {
     /// Walks of each code that came up (0 to -32).
     #[must_use]
     pub fn codes(&self) -> BTreeMap<Code, u64> {
-        let codes = (0..=32).map(|n| (Code(-n), self.slot(SLOT_CODE_0 + n.unsigned_abs() as usize)));
+        let codes =
+            (0..=32).map(|n| (Code(-n), self.slot(SLOT_CODE_0 + n.unsigned_abs() as usize)));
         codes.filter(|&(_, count)| count != 0).collect()
     }
 
