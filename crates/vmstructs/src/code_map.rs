@@ -1,0 +1,130 @@
+//! What code an address lies in, in constant time.
+
+use walkfuzz_context::{Address, BlobKind};
+
+use crate::blob::Blob;
+use crate::code_cache::CodeCache;
+use crate::interpreter::Codelet;
+use crate::span::Span;
+
+/// A direct-mapped table over one code heap: each segment belongs to at most one block, hence to at most one blob.
+#[derive(Clone, Debug)]
+struct Region {
+    start: u64,
+    length: u64,
+    shift: u32,
+    /// Index of the blob plus one; 0 for none.
+    blobs: Box<[u32]>,
+}
+
+/// A [`CodeCache`] with lookups from addresses.
+///
+/// Lookups allocate nothing, lock nothing and read no memory of the JVM: they answer as of the moment the cache was read.
+#[derive(Clone, Debug, Default)]
+pub struct CodeMap {
+    cache: CodeCache,
+    regions: Vec<Region>,
+    libjvm: Span,
+}
+
+enum Hit<'a> {
+    Blob(&'a Blob),
+    Free,
+    Outside,
+}
+
+impl CodeMap {
+    /// Builds the tables: 4 bytes per segment of committed code cache (320 KB for 10 MB).
+    #[must_use]
+    pub fn new(cache: CodeCache, libjvm_text: Option<Span>) -> Self {
+        let mut regions: Vec<Region> = cache
+            .heaps
+            .iter()
+            .map(|heap| Region {
+                start: heap.committed.start.0,
+                length: heap.committed.length(),
+                shift: heap.log2_segment_size,
+                blobs: vec![0; (heap.committed.length() >> heap.log2_segment_size) as usize].into(),
+            })
+            .collect();
+        for (index, blob) in cache.blobs.iter().enumerate() {
+            let start = blob.span.start.0;
+            let Some(region) = regions
+                .iter_mut()
+                .find(|region| start.wrapping_sub(region.start) < region.length)
+            else {
+                continue;
+            };
+            let first = ((start - region.start) >> region.shift) as usize;
+            let last = ((blob.span.end.0.saturating_sub(1).max(start) - region.start)
+                >> region.shift) as usize;
+            let number = u32::try_from(index + 1).unwrap_or(0);
+            for entry in region.blobs.iter_mut().take(last + 1).skip(first) {
+                *entry = number;
+            }
+        }
+        Self {
+            cache,
+            regions,
+            libjvm: libjvm_text.unwrap_or_default(),
+        }
+    }
+
+    /// The code cache that the tables are about.
+    #[must_use]
+    pub fn cache(&self) -> &CodeCache {
+        &self.cache
+    }
+
+    #[inline]
+    fn hit(&self, address: Address) -> Hit<'_> {
+        for region in &self.regions {
+            let offset = address.0.wrapping_sub(region.start);
+            if offset < region.length {
+                let number = region
+                    .blobs
+                    .get((offset >> region.shift) as usize)
+                    .copied()
+                    .unwrap_or(0);
+                let blob = self.cache.blobs.get((number as usize).wrapping_sub(1));
+                return match blob {
+                    Some(blob) if blob.span.contains(address) => Hit::Blob(blob),
+                    _ => Hit::Free,
+                };
+            }
+        }
+        Hit::Outside
+    }
+
+    /// The blob that holds the address.
+    #[inline]
+    #[must_use]
+    pub fn blob(&self, address: Address) -> Option<&Blob> {
+        match self.hit(address) {
+            Hit::Blob(blob) => Some(blob),
+            Hit::Free | Hit::Outside => None,
+        }
+    }
+
+    /// What kind of code the address lies in.
+    #[inline]
+    #[must_use]
+    pub fn kind(&self, address: Address) -> BlobKind {
+        match self.hit(address) {
+            Hit::Blob(blob) => blob.kind,
+            Hit::Free => BlobKind::FreeCode,
+            Hit::Outside if self.libjvm.contains(address) => BlobKind::Libjvm,
+            Hit::Outside => BlobKind::Outside,
+        }
+    }
+
+    /// The interpreter codelet that holds the address: a binary search over about 280.
+    #[must_use]
+    pub fn codelet(&self, address: Address) -> Option<&Codelet> {
+        let codelets = &self.cache.codelets;
+        let behind = codelets.partition_point(|codelet| codelet.span.start <= address);
+        codelets
+            .get(behind.checked_sub(1)?)
+            .filter(|codelet| codelet.span.contains(address))
+    }
+}
