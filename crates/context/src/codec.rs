@@ -52,25 +52,37 @@ const fn arch_of(header: u8) -> Arch {
     }
 }
 
-#[inline]
-fn decode_register(byte: u8, arch: Arch) -> Register {
-    if usize::from(byte) < arch.register_count() {
-        Register(byte)
-    } else {
-        match byte % 3 {
-            0 => arch.pc(),
-            1 => arch.sp(),
-            _ => arch.fp(),
+/// Reads register bytes of one architecture.
+struct RegisterReader {
+    count: u8,
+    roles: [Register; 3],
+}
+
+impl RegisterReader {
+    fn new(arch: Arch) -> Self {
+        Self {
+            count: arch.register_count() as u8,
+            roles: [arch.pc(), arch.sp(), arch.fp()],
+        }
+    }
+
+    #[inline(always)]
+    fn read(&self, byte: u8) -> Register {
+        if byte < self.count {
+            Register(byte)
+        } else {
+            self.roles[usize::from(byte % 3)]
         }
     }
 }
 
 /// One edit and how many bytes it takes, from its bytes as a little-endian number.
-#[inline]
-fn decode_edit(word: u64, arch: Arch) -> (Edit, usize) {
+// Always inlined, so that the edit is built where it is to stay.
+#[inline(always)]
+fn decode_edit(word: u64, registers: &RegisterReader) -> (Edit, usize) {
     let byte = |index: u32| (word >> (8 * index)) as u8;
-    let register = decode_register(byte(1), arch);
-    match byte(0) % 6 {
+    let register = registers.read(byte(1));
+    match modulo(byte(0), 6) {
         0 => (
             Edit::Nudge {
                 register,
@@ -82,7 +94,7 @@ fn decode_edit(word: u64, arch: Arch) -> (Edit, usize) {
             Edit::Set {
                 register,
                 value: Value::new(
-                    ValueClass::from_index(byte(2) % ValueClass::COUNT as u8)
+                    ValueClass::from_index(modulo(byte(2), ValueClass::COUNT as u8))
                         .unwrap_or(ValueClass::Literal),
                     (word >> 24) as u16,
                     (word >> 40) as i16,
@@ -100,14 +112,14 @@ fn decode_edit(word: u64, arch: Arch) -> (Edit, usize) {
         3 => (
             Edit::Swap {
                 a: register,
-                b: decode_register(byte(2), arch),
+                b: registers.read(byte(2)),
             },
             3,
         ),
         4 => (
             Edit::Alias {
                 register,
-                source: decode_register(byte(2), arch),
+                source: registers.read(byte(2)),
                 delta: (word >> 24) as i32,
             },
             7,
@@ -154,27 +166,41 @@ fn encode_edit(edit: &Edit) -> (u64, usize) {
 fn peek(bytes: &[u8]) -> u64 {
     match bytes.first_chunk::<8>() {
         Some(chunk) => u64::from_le_bytes(*chunk),
-        None => bytes
-            .iter()
-            .rev()
-            .fold(0, |word, byte| word << 8 | u64::from(*byte)),
+        None => peek_end(bytes),
     }
 }
 
-/// Decodes one walk into an untouched perturbation; the bytes after it.
+#[cold]
+fn peek_end(bytes: &[u8]) -> u64 {
+    let bytes = bytes.iter().rev();
+    bytes.fold(0, |word, byte| word << 8 | u64::from(*byte))
+}
+
+/// `byte` modulo `count`; what the encoder wrote is below `count` already and spared the division.
+#[inline(always)]
+fn modulo(byte: u8, count: u8) -> u8 {
+    if byte < count { byte } else { byte % count }
+}
+
+/// Decodes one walk over what `walk` was; the bytes after it.
 #[inline]
-fn decode_walk<'a>(bytes: &'a [u8], arch: Arch, walk: &mut Perturbation) -> &'a [u8] {
+fn decode_walk<'a>(
+    bytes: &'a [u8],
+    registers: &RegisterReader,
+    walk: &mut Perturbation,
+) -> &'a [u8] {
     let Some((&count, mut rest)) = bytes.split_first() else {
+        walk.clear();
         return bytes;
     };
-    for _ in 0..count % (MAX_EDITS as u8 + 1) {
+    walk.fill(modulo(count, MAX_EDITS as u8 + 1), || {
         if rest.is_empty() {
-            break;
+            return None;
         }
-        let (edit, used) = decode_edit(peek(rest), arch);
-        walk.push(edit);
+        let (edit, used) = decode_edit(peek(rest), registers);
         rest = rest.get(used..).unwrap_or(&[]);
-    }
+        Some(edit)
+    });
     rest
 }
 
@@ -221,15 +247,15 @@ impl Batch {
         self.steps = steps;
         self.depth = DepthLimit::from_index(depth);
         self.reset_walks();
-        let arch = self.arch;
+        let registers = RegisterReader::new(self.arch);
         let mut rest = bytes.get(HEADER_BYTES..).unwrap_or(&[]);
         if let Some(first) = self.walks_mut().first_mut() {
-            rest = decode_walk(rest, arch, first);
+            rest = decode_walk(rest, &registers, first);
         }
         while !rest.is_empty()
             && let Some(walk) = self.push_slot()
         {
-            rest = decode_walk(rest, arch, walk);
+            rest = decode_walk(rest, &registers, walk);
         }
     }
 
@@ -284,7 +310,11 @@ impl Batch {
 pub fn decode_perturbation(bytes: &[u8]) -> (Arch, Perturbation) {
     let mut perturbation = Perturbation::UNTOUCHED;
     let arch = arch_of(peek(bytes) as u8);
-    decode_walk(bytes.get(1..).unwrap_or(&[]), arch, &mut perturbation);
+    decode_walk(
+        bytes.get(1..).unwrap_or(&[]),
+        &RegisterReader::new(arch),
+        &mut perturbation,
+    );
     (arch, perturbation)
 }
 

@@ -239,6 +239,19 @@ impl Perturbation {
         self.len = 0;
     }
 
+    /// Replaces all edits by what `next` yields, `count` at most.
+    // Counting in a register: through `len` in memory, each edit of a decoded batch would wait for the one before it.
+    #[inline(always)]
+    pub(crate) fn fill(&mut self, count: u8, mut next: impl FnMut() -> Option<Edit>) {
+        let mut len = 0;
+        for slot in self.edits.iter_mut().take(usize::from(count)) {
+            let Some(edit) = next() else { break };
+            *slot = edit;
+            len += 1;
+        }
+        self.len = len;
+    }
+
     /// The edits that have a counterpart on another architecture ([`Edit::adapt`]).
     #[must_use]
     pub fn adapt(&self, from: Arch, to: Arch) -> Self {

@@ -249,7 +249,7 @@ impl WitnessTable {
     /// Counts several: another table's, or an earlier run's.
     pub fn add(&self, class: NaturalClass, contexts: u64) {
         if let Some(count) = self.counts.get(class.index()) {
-            // The class first, so that a reader who asks meanwhile sees no more in a class than in all.
+            // The total first, so that who asks meanwhile does not find more in a class than in all.
             self.total.fetch_add(contexts, Relaxed);
             count.fetch_add(contexts, Relaxed);
         }

@@ -1,4 +1,5 @@
 //! What the crate promises to the others, tried from outside.
+#![expect(clippy::unwrap_used, reason = "a test may fail so")]
 
 mod apply;
 mod codec;
