@@ -1,4 +1,15 @@
 //! Walks the stacks of a live JVM's threads from perturbed register contexts.
 #![no_main]
 
+use libfuzzer_sys::{fuzz_crossover, fuzz_mutator};
+use walkfuzz_context::generate::{crossover, mutate};
+
 walkfuzz_harness::libfuzzer_target!();
+
+fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
+    mutate(data, size, max_size, seed)
+});
+
+fuzz_crossover!(|first: &[u8], second: &[u8], out: &mut [u8], seed: u32| {
+    crossover(first, second, out, seed)
+});
