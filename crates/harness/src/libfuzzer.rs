@@ -1,12 +1,12 @@
 //! The glue between libFuzzer and a [`Session`]: which flags libFuzzer needs beside a JVM, what this process is for,
 //! and the symbols that libFuzzer looks up, defined by [`libfuzzer_target!`](crate::libfuzzer_target).
 //!
-//! Contract: everything here runs on libFuzzer's main thread, outside signal handlers, and may allocate. It decides
+//! Contract: everything here runs outside signal handlers, one call at a time, and may allocate. It decides
 //! nothing about walks; that is the session's part. The flag names are those of libFuzzer's `FuzzerFlags.def`.
 
-use std::cell::RefCell;
 use std::ffi::{CStr, CString, OsString, c_char, c_int};
 use std::path::Path;
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 use crate::{InputVerdict, Mode, Session};
 
@@ -102,10 +102,9 @@ pub fn mode(arguments: &[String], is_file: impl Fn(&str) -> bool) -> Option<Mode
     })
 }
 
-thread_local! {
-    /// libFuzzer has one thread for inputs; a session need not be able to move to another.
-    static SESSION: RefCell<Option<Session>> = const { RefCell::new(None) };
-}
+/// The session, from its start to the end of the process. Not in thread-local storage: an input may end on another thread
+/// than it began on.
+static SESSION: AtomicPtr<Session> = AtomicPtr::new(std::ptr::null_mut());
 
 /// Ends the process the way a program with a missing prerequisite does (exit code 3).
 fn environment_error(error: &dyn std::fmt::Display) -> ! {
@@ -154,7 +153,7 @@ pub unsafe fn initialize(argc: *mut c_int, argv: *mut *mut *mut c_char) -> c_int
         && let Some(mode) = mode(&extended, |argument| Path::new(argument).is_file())
     {
         match Session::start(mode, &extended) {
-            Ok(session) => SESSION.set(Some(session)),
+            Ok(session) => SESSION.store(Box::into_raw(Box::new(session)), Ordering::Release),
             Err(error) => environment_error(&error),
         }
     }
@@ -168,7 +167,8 @@ fn debug_path() -> Option<OsString> {
 
 /// `rust_fuzzer_test_input`: one input, in libFuzzer's codes (0 keeps it in the corpus, -1 rejects it).
 pub fn test_input(data: &[u8]) -> c_int {
-    SESSION.with_borrow_mut(|session| match session {
+    // SAFETY: the pointer is null or the leaked session's; libFuzzer runs one input at a time, so nobody else borrows it.
+    match unsafe { SESSION.load(Ordering::Acquire).as_mut() } {
         Some(session) => match session.run_input(data) {
             InputVerdict::Keep => 0,
             InputVerdict::Reject => -1,
@@ -181,7 +181,7 @@ pub fn test_input(data: &[u8]) -> c_int {
             }
             -1
         }
-    })
+    }
 }
 
 /// Defines the symbols that libFuzzer looks for, but for the generator's (`fuzz_mutator!`, `fuzz_crossover!`).
