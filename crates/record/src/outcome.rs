@@ -146,6 +146,24 @@ pub enum ProcessOutcome {
 }
 
 impl ProcessOutcome {
+    /// As in JSON.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            ProcessOutcome::Clean => "clean",
+            ProcessOutcome::Retired => "retired",
+            ProcessOutcome::AbortInWalk => "abort-in-walk",
+            ProcessOutcome::CrashInWalk => "crash-in-walk",
+            ProcessOutcome::CrashAfterRecovery => "crash-after-recovery",
+            ProcessOutcome::CrashElsewhere => "crash-elsewhere",
+            ProcessOutcome::Hang => "hang",
+            ProcessOutcome::TimeOut => "time-out",
+            ProcessOutcome::OutOfMemory => "out-of-memory",
+            ProcessOutcome::ExitWithoutLog => "exit-without-log",
+            ProcessOutcome::Interrupted => "interrupted",
+        }
+    }
+
     /// Whether the process ended the way the driver wanted.
     #[must_use]
     pub const fn is_orderly(self) -> bool {

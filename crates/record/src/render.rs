@@ -1,0 +1,381 @@
+//! A [`Summary`] as the end screen: 24 lines of 80 columns, whatever is in it.
+//!
+//! Contract: pure. The fullest form is `serde_json` of the same [`Summary`].
+
+use crate::finding::{FindingVerdict, WitnessCount};
+use crate::summary::{FindingRow, OutcomeRow, Share, Summary, Verdict};
+
+/// Columns of the screen.
+pub const COLUMNS: usize = 80;
+/// Lines of the screen.
+pub const LINES: usize = 24;
+
+const OUTCOME_ROWS: usize = 6;
+const FINDING_ROWS: usize = 4;
+
+/// The end screen; every line ends in a newline.
+#[must_use]
+pub fn end_screen(summary: &Summary) -> String {
+    let mut lines = vec![
+        title(summary),
+        format!("verdict   {}: {}", verdict(summary.verdict), summary.reason),
+        walks(summary),
+        format!("controls  {} succeeded", share(summary.controls, "%")),
+        format!("faults    untouched {}", rate(summary.untouched_faults)),
+        format!("          perturbed {}", rate(summary.perturbed_faults)),
+        events(summary),
+        engine(summary),
+        time(summary),
+    ];
+    lines.extend(outcomes(summary));
+    lines.extend(findings(summary));
+    lines.extend(troubles(summary));
+    lines.push(format!("next      {}", command(summary)));
+    let fitted = lines
+        .iter()
+        .take(LINES)
+        .map(|line| fit(line, COLUMNS) + "\n");
+    fitted.collect()
+}
+
+fn title(summary: &Summary) -> String {
+    let walkers: Vec<_> = summary.walkers.iter().map(|w| w.name.as_str()).collect();
+    let machine = &summary.machine;
+    let emulated = if machine.emulated { ", emulated" } else { "" };
+    let cpus = if machine.cpus == 1 { "cpu" } else { "cpus" };
+    format!(
+        "walkfuzz {} {}: {} {}, {}, {} {cpus}{emulated}",
+        summary.driver,
+        walkers.join("+"),
+        summary.jvm.version,
+        summary.jvm.collector,
+        machine.arch,
+        machine.cpus,
+    )
+}
+
+fn verdict(verdict: Verdict) -> &'static str {
+    match verdict {
+        Verdict::Pass => "pass",
+        Verdict::Findings => "findings",
+        Verdict::Unknown => "unknown",
+    }
+}
+
+fn walks(summary: &Summary) -> String {
+    let end = if summary.finished { "" } else { ", cut short" };
+    let rate = summary
+        .walks_per_second
+        .map_or("no rate".to_owned(), |rate| format!("{}/s", compact(rate)));
+    format!(
+        "walks     {} in {:.1} s ({rate}{end}): {} untouched, {} perturbed",
+        count(summary.walks),
+        summary.seconds,
+        count(summary.untouched_walks),
+        count(summary.perturbed_walks),
+    )
+}
+
+fn events(summary: &Summary) -> String {
+    let events = &summary.events;
+    format!(
+        "events    near misses {}, recoveries {}, hangs {}, drops {}, stale {}",
+        count(events.near_misses),
+        count(events.recoveries),
+        count(events.hangs),
+        count(events.drops),
+        count(events.stale_hits),
+    )
+}
+
+fn engine(summary: &Summary) -> String {
+    let engine = &summary.engine;
+    let requested = if engine.requested == 0 {
+        String::new()
+    } else {
+        format!(" of {} requested", count(engine.requested))
+    };
+    format!(
+        "engine    inputs {}, parks {}, steps {}, samples {}{requested} ({} outside Java)",
+        count(engine.inputs),
+        count(engine.parks),
+        count(engine.steps),
+        count(engine.samples),
+        percent(engine.outside_java, engine.samples),
+    )
+}
+
+fn time(summary: &Summary) -> String {
+    let walker = if summary.thread_seconds > 0.0 {
+        format!(
+            "{:.1} % of {:.1} s thread time",
+            100.0 * summary.walker_seconds / summary.thread_seconds,
+            summary.thread_seconds
+        )
+    } else {
+        format!("{:.1} s", summary.walker_seconds)
+    };
+    let (depth, latency) = (&summary.depth_frames, &summary.latency_ns);
+    format!(
+        "walker    {walker}; p50/p99: {}/{} frames, {}/{}",
+        depth.p50,
+        depth.p99,
+        nanoseconds(latency.p50),
+        nanoseconds(latency.p99),
+    )
+}
+
+fn outcomes(summary: &Summary) -> Vec<String> {
+    let of = [summary.untouched_walks, summary.perturbed_walks];
+    let row = |name: &str, untouched: u64, perturbed: u64| {
+        format!(
+            "  {:<34} {:>11} {:>8} {:>11} {:>8}",
+            fit(name, 34),
+            count(untouched),
+            percent(untouched, of[0]),
+            count(perturbed),
+            percent(perturbed, of[1]),
+        )
+    };
+    let mut lines = vec![format!(
+        "{:<48}{:>9}{:>20}",
+        "outcomes", "untouched", "perturbed"
+    )];
+    // The last row is for the rest, if one row is not enough for it.
+    let whole = if summary.outcomes.len() > OUTCOME_ROWS {
+        OUTCOME_ROWS - 1
+    } else {
+        OUTCOME_ROWS
+    };
+    let (shown, rest) = summary.outcomes.split_at(whole.min(summary.outcomes.len()));
+    lines.extend(
+        shown
+            .iter()
+            .map(|outcome| row(&outcome_name(outcome), outcome.untouched, outcome.perturbed)),
+    );
+    if !rest.is_empty() {
+        let sum = |of: fn(&OutcomeRow) -> u64| rest.iter().map(of).fold(0, u64::saturating_add);
+        let name = format!("{} more", rest.len());
+        lines.push(row(&name, sum(|o| o.untouched), sum(|o| o.perturbed)));
+    }
+    lines
+}
+
+fn outcome_name(outcome: &OutcomeRow) -> String {
+    match (outcome.generation, outcome.code) {
+        (Some(generation), Some(code)) => format!("{generation} {code} {}", outcome.name),
+        _ => outcome.name.clone(),
+    }
+}
+
+fn findings(summary: &Summary) -> Vec<String> {
+    let last = summary
+        .findings
+        .iter()
+        .max_by(|a, b| a.after_seconds.total_cmp(&b.after_seconds))
+        .map_or(String::new(), |last| {
+            format!("; last new after {:.1} s", last.after_seconds)
+        });
+    let more = match summary.findings.len().saturating_sub(FINDING_ROWS) {
+        0 => String::new(),
+        more => format!("; {more} not shown"),
+    };
+    let mut lines = vec![format!(
+        "findings  {} bugs, {} robustness{last}{more}",
+        summary.bugs, summary.robustness
+    )];
+    lines.extend(summary.findings.iter().take(FINDING_ROWS).map(finding));
+    lines
+}
+
+fn finding(row: &FindingRow) -> String {
+    let verdict = match row.verdict {
+        FindingVerdict::Bug => "bug",
+        FindingVerdict::Robustness => "robust",
+    };
+    let tier_in_title = format!(" [{}]", row.tier);
+    let title = row.title.strip_suffix(&tier_in_title).unwrap_or(&row.title);
+    let tainted = if row.tainted { " (tainted)" } else { "" };
+    format!(
+        "  {:<2} {verdict:<6} {:>9}x  seen {:<15} {title}{tainted}",
+        row.tier,
+        count(row.count),
+        witness(row.witness),
+    )
+}
+
+fn witness(witness: WitnessCount) -> String {
+    match witness.observed {
+        0 => format!("never/{}", count(witness.of)),
+        observed => format!("{}/{}", count(observed), count(witness.of)),
+    }
+}
+
+/// What went wrong with processes and evidence, in one line, if anything did.
+fn troubles(summary: &Summary) -> Option<String> {
+    let processes = summary.processes.iter().filter(|(o, _)| !o.is_orderly());
+    let mut parts: Vec<_> = processes
+        .map(|(outcome, count)| format!("{count} {}", outcome.name()))
+        .collect();
+    let evidence = &summary.evidence;
+    let damage = [
+        (evidence.damaged_records, "damaged records"),
+        (evidence.unreadable_records, "unreadable records"),
+        (evidence.damaged_lines, "damaged lines"),
+    ];
+    let damage = damage.iter().filter(|(count, _)| *count != 0);
+    parts.extend(damage.map(|(count, what)| format!("{count} {what}")));
+    (!parts.is_empty()).then(|| format!("troubles  {}", parts.join(", ")))
+}
+
+/// A command that is cut off is worse than a shorter one.
+fn command(summary: &Summary) -> &str {
+    if "next      ".len() + summary.command.chars().count() <= COLUMNS {
+        &summary.command
+    } else {
+        "walkfuzz report"
+    }
+}
+
+/// `k of n (share and interval)`.
+fn share(share: Share, unit: &str) -> String {
+    if share.of == 0 {
+        return "0 of 0".to_owned();
+    }
+    let Share { k, of, interval } = share;
+    format!(
+        "{} of {} ({:.2} {unit}, {:.2} to {:.2})",
+        count(k),
+        count(of),
+        100.0 * k as f64 / of as f64,
+        100.0 * interval.low,
+        100.0 * interval.high,
+    )
+}
+
+/// `k of n walks: so many per million`, and an upper bound where there was none.
+fn rate(share: Share) -> String {
+    let Share { k, of, interval } = share;
+    let walks = format!("{} of {} walks", count(k), count(of));
+    if of == 0 {
+        return walks;
+    }
+    let per_million = |share: f64| significant(share * 1e6);
+    if k == 0 {
+        return format!(
+            "{walks}: under {} per million (95 %)",
+            per_million(interval.high)
+        );
+    }
+    format!(
+        "{walks}: {} per million ({} to {})",
+        per_million(k as f64 / of as f64),
+        per_million(interval.low),
+        per_million(interval.high),
+    )
+}
+
+/// Thousands apart; from ten million on in units.
+fn count(number: u64) -> String {
+    if number >= 10_000_000 {
+        return compact(number as f64);
+    }
+    let digits = number.to_string();
+    let mut text = String::new();
+    for (position, digit) in digits.chars().enumerate() {
+        if position != 0 && (digits.len() - position).is_multiple_of(3) {
+            text.push(',');
+        }
+        text.push(digit);
+    }
+    text
+}
+
+fn compact(number: f64) -> String {
+    let units = [
+        (1e18, "E"),
+        (1e15, "P"),
+        (1e12, "T"),
+        (1e9, "G"),
+        (1e6, "M"),
+        (1e3, "k"),
+    ];
+    let unit = units.iter().find(|(unit, _)| number >= *unit);
+    unit.map_or_else(
+        || format!("{number:.0}"),
+        |(unit, name)| format!("{:.2} {name}", number / unit),
+    )
+}
+
+/// Two significant digits at least, never an exponent.
+fn significant(number: f64) -> String {
+    if number >= 100.0 {
+        format!("{number:.0}")
+    } else if number >= 1.0 {
+        format!("{number:.1}")
+    } else {
+        let zeros = if number > 0.0 {
+            -number.log10().floor()
+        } else {
+            1.0
+        };
+        format!("{number:.*}", (zeros as usize + 1).min(12))
+    }
+}
+
+fn percent(k: u64, of: u64) -> String {
+    match of {
+        0 => "-".to_owned(),
+        of => format!("{:.2} %", 100.0 * k as f64 / of as f64),
+    }
+}
+
+fn nanoseconds(number: u64) -> String {
+    match number {
+        0..10_000 => format!("{number} ns"),
+        10_000..10_000_000 => format!("{:.1} us", number as f64 / 1e3),
+        _ => format!("{:.1} ms", number as f64 / 1e6),
+    }
+}
+
+/// At most so many characters, an ellipsis where something is missing, and no control characters.
+fn fit(text: &str, columns: usize) -> String {
+    let clean: String = text
+        .chars()
+        .map(|c| if c.is_control() { ' ' } else { c })
+        .collect();
+    if clean.chars().count() <= columns {
+        return clean.trim_end().to_owned();
+    }
+    let mut cut: String = clean.chars().take(columns.saturating_sub(1)).collect();
+    cut.push('…');
+    cut
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_readable() {
+        let counts = [0, 999, 1_000, 9_999_999, 91_234_567, u64::MAX];
+        assert_eq!(
+            counts.map(count),
+            ["0", "999", "1,000", "9,999,999", "91.23 M", "18.45 E"]
+        );
+        let rates = [0.0, 0.0321, 0.53, 3.0, 14.43, 1234.4];
+        assert_eq!(
+            rates.map(significant),
+            ["0.00", "0.032", "0.53", "3.0", "14.4", "1234"]
+        );
+        assert_eq!(percent(1, 0), "-");
+        assert_eq!(nanoseconds(12_345), "12.3 us");
+    }
+
+    #[test]
+    fn what_does_not_fit_ends_in_an_ellipsis() {
+        assert_eq!(fit("abcdef", 6), "abcdef");
+        assert_eq!(fit("abcdefg", 6), "abcde…");
+        assert_eq!(fit("a\nb", 6), "a b");
+    }
+}
