@@ -10,7 +10,7 @@
 //! | [`edit`], [`batch`] | perturbations, and the batch that one fuzzer input is |
 //! | [`codec`], [`text`] | their byte form and their text form |
 //! | [`generate`] | making and mutating them |
-//! | [`tier`], [`witness`] | how natural a context is, and how often its like was observed |
+//! | [`mod@tier`], [`witness`] | how natural a context is, and how often its like was observed |
 #![forbid(unsafe_code)]
 
 pub mod address;

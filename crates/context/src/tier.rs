@@ -37,6 +37,9 @@
 //! sp + 8, as on x86_64; at entry and before `ret` sp is S = R + 8. HotSpot's frame size on either architecture is F + 8 bytes: it counts R's
 //! word.
 //!
+//! What lies between these positions (aarch64's `sub sp, sp, #n` before its `stp`, a stub that pushes more than fp) is
+//! [`Position::Unknown`]: such a state is reached by stepping, not by edits.
+//!
 //! Signal-safe: all of it; no allocation, no lock, no panic.
 
 use std::fmt;

@@ -1,4 +1,4 @@
-//! Making perturbations and batches: at random, from [`arbitrary`]'s bytes, and out of one another.
+//! Making perturbations and batches: at random, from the `arbitrary` crate's bytes, and out of one another.
 //!
 //! All three draw from the same distributions, so that a comparison of guided with blind fuzzing compares the guidance. They
 //! favour pc, sp and fp, small multiples of a word, and value classes that suit the register; one perturbation in three is a

@@ -123,7 +123,7 @@ fn mutation_reaches_everything_from_nothing() {
     for arch in Arch::ALL {
         let mut dice = Rng::new(5);
         let (mut kinds, mut classes, mut counts) = (HashSet::new(), HashSet::new(), HashSet::new());
-        for _ in 0..500 {
+        for _ in 0..100 {
             let mut batch = Batch::untouched(arch);
             for _ in 0..100 {
                 generate::mutate_batch(&mut batch, &mut dice);

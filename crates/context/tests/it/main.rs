@@ -7,4 +7,5 @@ mod generate;
 mod strategies;
 mod text;
 mod tier;
+mod tier_properties;
 mod witness;
