@@ -14,7 +14,7 @@ use crate::finding::{Finding, FindingVerdict, SCHEMA, Sighting};
 /// Findings, one per signature.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Folded {
-    /// Bugs first, then by tier, then the most frequent first.
+    /// Bugs first, then by tier, untainted ones before tainted ones, then the most frequent first.
     pub findings: Vec<Finding>,
     /// Lines that could not be read: cut off, or of another schema.
     pub damaged_lines: u64,
@@ -55,7 +55,7 @@ pub fn fold_lines(text: &[u8]) -> Folded {
     }
     folded.findings = by_id.into_values().collect();
     folded.findings.sort_by(|a, b| {
-        let key = |f: &Finding| (f.verdict, f.tier.clone());
+        let key = |f: &Finding| (f.verdict, f.tier.clone(), f.tainted);
         key(a)
             .cmp(&key(b))
             .then(b.count.cmp(&a.count))

@@ -27,6 +27,7 @@ pub mod reader;
 pub mod recorder;
 pub mod render;
 pub mod store;
+pub mod summarise;
 pub mod summary;
 pub mod tally;
 pub mod totals;

@@ -173,7 +173,7 @@ mod tests {
             println!("skip: no /dev/shm");
             return;
         };
-        let total = shm.blocks() as u64 * shm.fragment_size() as u64;
+        let total = shm.blocks() * shm.fragment_size();
         let is_tmpfs = fs::read_to_string("/proc/mounts")
             .unwrap()
             .lines()

@@ -205,17 +205,18 @@ impl RecordReader {
         }
         let walkers = walkers(&header, &mut damage);
         let lane_count = header.lane_count.min(u64::from(MAX_LANES)) as u32;
-        let lanes = lanes(bytes, lane_count, arch, &mut damage);
         let live: LiveHeader<u64> = bytes
             .get(LIVE_OFFSET..LIVE_OFFSET + size_of::<LiveHeader<u64>>())
             .map_or_else(LiveHeader::zeroed, bytemuck::pod_read_unaligned);
+        let closed = live.state == STATE_CLOSED;
+        let lanes = lanes(bytes, lane_count, arch, closed, &mut damage);
         Ok(Record {
             path: path.to_path_buf(),
             arch,
             pid: header.pid,
             started: timestamp(header.started),
             alive: timestamp(live.alive.max(header.started)),
-            ended: (live.state == STATE_CLOSED).then(|| timestamp(live.ended)),
+            ended: closed.then(|| timestamp(live.ended)),
             tainted_after: (live.tainted_after != 0).then_some(live.tainted_after),
             tick_hz: header.tick_hz,
             jvm_build_id: text(&header.jvm_build_id),
@@ -281,6 +282,7 @@ fn lanes(
     bytes: &[u8],
     count: u32,
     arch: Option<Arch>,
+    closed: bool,
     damage: &mut Vec<Damage>,
 ) -> Vec<LaneRecord> {
     let expected = file_bytes(count);
@@ -302,7 +304,7 @@ fn lanes(
         }
         if let Ok(block) = bytemuck::try_from_bytes::<LaneBlock<u64>>(bytemuck::cast_slice(&words))
         {
-            lanes.push(LaneRecord::read(index, block, arch, damage));
+            lanes.push(LaneRecord::read(index, block, arch, closed, damage));
         }
     }
     lanes

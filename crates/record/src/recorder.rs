@@ -57,6 +57,13 @@ impl Options {
             tick_hz: 1_000_000_000,
         }
     }
+
+    /// The place of the walker of that name.
+    #[must_use]
+    pub fn walker_id(&self, name: &str) -> Option<WalkerId> {
+        let position = self.walkers.iter().position(|walker| walker.name == name)?;
+        u8::try_from(position).ok().map(WalkerId)
+    }
 }
 
 /// The writer of a mapped record. Nobody may truncate the file while it lives.
@@ -133,13 +140,6 @@ impl Recorder {
     pub fn mark_tainted(&self, recoveries: u64) {
         let word = &self.mapping.live().tainted_after;
         word.store(recoveries.max(1), Ordering::Relaxed);
-    }
-
-    /// The walker of that name.
-    #[must_use]
-    pub fn walker_id(options: &Options, name: &str) -> Option<WalkerId> {
-        let position = options.walkers.iter().position(|w| w.name == name)?;
-        u8::try_from(position).ok().map(WalkerId)
     }
 }
 

@@ -11,7 +11,7 @@ pub const COLUMNS: usize = 80;
 pub const LINES: usize = 24;
 
 const OUTCOME_ROWS: usize = 6;
-const FINDING_ROWS: usize = 4;
+const FINDING_ROWS: usize = 5;
 
 /// The end screen; every line ends in a newline.
 #[must_use]
@@ -184,24 +184,49 @@ fn findings(summary: &Summary) -> Vec<String> {
         "findings  {} bugs, {} robustness{last}{more}",
         summary.bugs, summary.robustness
     )];
-    lines.extend(summary.findings.iter().take(FINDING_ROWS).map(finding));
+    let shown = summary.findings.iter().take(FINDING_ROWS);
+    let rows: Vec<_> = shown.map(|row| finding(row, summary)).collect();
+    // Columns as narrow as they can be: the titles need the room.
+    let width = |cell: fn(&FindingCells) -> &str| {
+        let widths = rows.iter().map(|row| cell(row).chars().count());
+        widths.max().unwrap_or(0)
+    };
+    let (counts, seen) = (width(|row| &row.count), width(|row| &row.seen));
+    lines.extend(rows.iter().map(|row| {
+        format!(
+            "  {:<9} {:>counts$} {:<seen$}  {}",
+            row.class, row.count, row.seen, row.title
+        )
+    }));
     lines
 }
 
-fn finding(row: &FindingRow) -> String {
+struct FindingCells {
+    class: String,
+    count: String,
+    seen: String,
+    title: String,
+}
+
+fn finding(row: &FindingRow, summary: &Summary) -> FindingCells {
     let verdict = match row.verdict {
         FindingVerdict::Bug => "bug",
         FindingVerdict::Robustness => "robust",
     };
+    // What the columns and the first line say already.
     let tier_in_title = format!(" [{}]", row.tier);
-    let title = row.title.strip_suffix(&tier_in_title).unwrap_or(&row.title);
-    let tainted = if row.tainted { " (tainted)" } else { "" };
-    format!(
-        "  {:<2} {verdict:<6} {:>9}x  seen {:<15} {title}{tainted}",
-        row.tier,
-        count(row.count),
-        witness(row.witness),
-    )
+    let mut title = row.title.strip_suffix(&tier_in_title).unwrap_or(&row.title);
+    if let [walker] = &summary.walkers[..] {
+        let walker_in_title = format!(" via {}", walker.name);
+        title = title.strip_suffix(&walker_in_title).unwrap_or(title);
+    }
+    let tainted = if row.tainted { "(tainted) " } else { "" };
+    FindingCells {
+        class: format!("{} {verdict}", row.tier),
+        count: format!("{}x", count(row.count)),
+        seen: format!("seen {}", witness(row.witness)),
+        title: format!("{tainted}{title}"),
+    }
 }
 
 fn witness(witness: WitnessCount) -> String {
@@ -310,7 +335,7 @@ fn compact(number: f64) -> String {
 /// Two significant digits at least, never an exponent.
 fn significant(number: f64) -> String {
     if number >= 100.0 {
-        format!("{number:.0}")
+        count(number.round() as u64)
     } else if number >= 1.0 {
         format!("{number:.1}")
     } else {
@@ -366,7 +391,7 @@ mod tests {
         let rates = [0.0, 0.0321, 0.53, 3.0, 14.43, 1234.4];
         assert_eq!(
             rates.map(significant),
-            ["0.00", "0.032", "0.53", "3.0", "14.4", "1234"]
+            ["0.00", "0.032", "0.53", "3.0", "14.4", "1,234"]
         );
         assert_eq!(percent(1, 0), "-");
         assert_eq!(nanoseconds(12_345), "12.3 us");

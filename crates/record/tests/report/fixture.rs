@@ -148,7 +148,11 @@ pub(crate) struct Walks {
 
 /// A record made by really walking through a lane.
 pub(crate) fn write_record(path: &Path, walks: Walks) -> Record {
-    let recorder = Recorder::create(path, &Options::new(agct())).unwrap();
+    let options = Options {
+        tick_hz: 10_000_000,
+        ..Options::new(agct())
+    };
+    let recorder = Recorder::create(path, &options).unwrap();
     let lane = recorder.lane(0).unwrap();
     let untouched = Registers::zeroed(Arch::NATIVE);
     let mut edited = untouched;
@@ -181,7 +185,7 @@ pub(crate) fn write_record(path: &Path, walks: Walks) -> Record {
     lane.add(Counter::OutsideJava, 160);
     lane.add(Counter::Parks, 4_840);
     lane.add(Counter::NearMisses, 36);
-    lane.add(Counter::TotalTicks, 30_000_000);
+    lane.add(Counter::TotalTicks, 60_000_000);
     drop(recorder);
     RecordReader::open(path).unwrap()
 }
