@@ -1,1 +1,32 @@
 //! Finding, installing, checking and starting a HotSpot JVM.
+//!
+//! The way is [`Places::choose`] (which JDK), [`check`] (can its libjvm be used), [`start`] (a JVM inside this process),
+//! [`Jvm::start_workload`] (Java threads whose stacks can be walked). The environment variables that steer it are listed at
+//! [`JvmOptions::from_env`].
+//!
+//! Contract: nothing here may be called from a signal handler. One JVM per process: HotSpot cannot be started twice.
+
+mod catalogue;
+pub mod check;
+mod error;
+mod find;
+mod hooks;
+mod install;
+mod jdk;
+mod methods;
+mod options;
+mod start;
+mod version;
+mod words;
+mod workload;
+
+pub use catalogue::{CATALOGUE, Wheel};
+pub use error::JvmError;
+pub use find::{Candidate, Places};
+pub use install::install;
+pub use jdk::{Jdk, Source};
+pub use methods::{MethodId, Methods, ThreadHooks};
+pub use options::{Collector, JvmOptions};
+pub use start::{Jvm, start};
+pub use version::Version;
+pub use workload::{FRAMES_JAR, Workload, WorkloadHooks, place_frames};

