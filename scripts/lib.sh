@@ -1,0 +1,159 @@
+# shellcheck shell=bash
+# What scripts/run, scripts/test and .ci/run share: prerequisites, pinned cargo tools, steps with their times.
+# Sourced after `set -euo pipefail`. Downloads go through apt-get, cargo, pip and mvn as the user has configured them.
+
+ROOT=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
+CACHE=${WALKFUZZ_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/walkfuzz}
+TOOLS=$CACHE/tools
+PATH=$TOOLS/bin:$PATH
+DRY_RUN=${DRY_RUN:-0}
+MIN_RUST=1.91
+CARGO_FUZZ_VERSION=0.13.1
+
+# Documented exit codes, the program's as well.
+# shellcheck disable=SC2034  # scripts/run says EXIT_USAGE
+readonly EXIT_USAGE=2 EXIT_ENVIRONMENT=3 EXIT_INTERRUPTED=130
+
+note() { printf '%s\n' "$*" >&2; }
+
+# Runs a command, or with --dry-run says that it would.
+run() {
+    if [ "$DRY_RUN" = 1 ]; then
+        printf '+ %s\n' "$*"
+    else
+        "$@"
+    fi
+}
+
+MISSING=()  # what people call it
+PACKAGES=() # the Debian packages that hold it
+
+# need WHAT PACKAGE TEST...: remembers WHAT as missing if TEST fails.
+need() {
+    local what=$1 package=$2
+    shift 2
+    if ! "$@" >/dev/null 2>&1; then
+        MISSING+=("$what")
+        PACKAGES+=("$package")
+    fi
+}
+
+in_container() {
+    [ -e /.dockerenv ] || [ -e /run/.containerenv ] || [ -n "${container:-}" ] || [ -n "${CI:-}" ]
+}
+
+# Only root in a container, and only if nobody said no: elsewhere the machine is the user's to change.
+may_install() {
+    [ "$(id -u)" = 0 ] && in_container && [ "${WALKFUZZ_NO_INSTALL:-0}" != 1 ] && command -v apt-get >/dev/null
+}
+
+# Brings what need() found missing, or names it with the command that brings it.
+bring_missing() {
+    [ ${#MISSING[@]} -gt 0 ] || return 0
+    local install=(apt-get install -y --no-install-recommends "${PACKAGES[@]}")
+    if may_install; then
+        note "missing: ${MISSING[*]}; installing, since this is root in a container (WALKFUZZ_NO_INSTALL=1 forbids it)"
+        run apt-get update -q
+        run env DEBIAN_FRONTEND=noninteractive "${install[@]}"
+    else
+        note "missing: ${MISSING[*]}"
+        note "bring it with: ${install[*]}"
+        exit "$EXIT_ENVIRONMENT"
+    fi
+    MISSING=() PACKAGES=()
+}
+
+need_rust() {
+    local version
+    if ! version=$(cd "$ROOT" && cargo --version 2>/dev/null && rustc --version 2>/dev/null); then
+        note "missing: cargo and rustc $MIN_RUST or newer"
+        note "bring it with: rustup default stable (rustup itself is a package of newer Debian and Ubuntu)"
+        exit "$EXIT_ENVIRONMENT"
+    fi
+    version=${version##*rustc }
+    version=${version%% *}
+    if [ "$(printf '%s\n' "$MIN_RUST" "$version" | sort -V | head -n 1)" != "$MIN_RUST" ]; then
+        note "missing: rustc $MIN_RUST or newer (this is $version)"
+        note "bring it with: rustup update stable"
+        exit "$EXIT_ENVIRONMENT"
+    fi
+}
+
+need_basics() {
+    need git git command -v git
+    need 'a C compiler' gcc command -v cc
+    need 'a C++ compiler' g++ command -v c++
+    need python3 python3 command -v python3
+    need pip python3-pip python3 -m pip --version
+    bring_missing
+    need_rust
+}
+
+# need_cargo_tool NAME VERSION [OPTION...]: the tool in that very version; built into our cache unless it is on PATH.
+need_cargo_tool() {
+    local name=$1 version=$2
+    shift 2
+    if [ "$("$name" --version 2>/dev/null || true)" != "$name $version" ]; then
+        note "bringing $name $version into $TOOLS"
+        run cargo install "$name" --version "$version" --locked --quiet --root "$TOOLS" "$@"
+    fi
+}
+
+need_cargo_fuzz() { need_cargo_tool cargo-fuzz "$CARGO_FUZZ_VERSION"; }
+
+STEPS_PASSED=0
+STEPS_FAILED=0
+STEPS_SKIPPED=0
+
+# step NAME COMMAND...: runs it, says how long it took, counts it; goes on after a failure so that all of them show.
+# A command that is itself made of steps is counted by its own closing line.
+step() {
+    local name=$1 began=$SECONDS outcome=passed status=0 log
+    shift
+    log=$(mktemp)
+    printf '\n==== %s\n' "$name"
+    # Not under `if` or `||`: a function among the commands would lose its `set -e`.
+    set +e
+    (
+        set -euo pipefail
+        "$@"
+    ) 2>&1 | tee "$log"
+    status=${PIPESTATUS[0]}
+    set -e
+    [ "$status" = 0 ] || outcome="FAILED (exit code $status)"
+    count_tests "$log" "$status"
+    rm -f "$log"
+    printf '==== %s: %s, %d s\n' "$name" "$outcome" "$((SECONDS - began))"
+}
+
+# Adds what a step's log says of tests: cargo's result lines, a closing line of ours, else the step counts as one.
+count_tests() {
+    local log=$1 status=$2 counts passed failed skipped
+    counts=$(awk '
+        /^test result:/ { passed += $4; failed += $6; skipped += $8; seen = 1 }
+        /^[0-9]+ passed, [0-9]+ failed/ { passed += $1; failed += $3; skipped += $5; seen = 1 }
+        END { if (seen) print passed + 0, failed + 0, skipped + 0 }
+    ' "$log")
+    read -r passed failed skipped <<<"${counts:-$([ "$status" = 0 ] && echo 1 || echo 0) 0 0}"
+    # A failure that no test admits to (it did not build, it crashed) is one nevertheless.
+    if [ "$status" != 0 ] && [ "$failed" = 0 ]; then
+        failed=1
+    fi
+    STEPS_PASSED=$((STEPS_PASSED + passed))
+    STEPS_FAILED=$((STEPS_FAILED + failed))
+    STEPS_SKIPPED=$((STEPS_SKIPPED + skipped))
+}
+
+skip_step() {
+    printf '\n==== %s: SKIPPED, %s\n' "$1" "$2"
+    STEPS_SKIPPED=$((STEPS_SKIPPED + 1))
+}
+
+# The closing line, and the exit code that goes with it.
+finish_steps() {
+    printf '\ntook %d min %d s\n' "$((SECONDS / 60))" "$((SECONDS % 60))"
+    printf '%d passed, %d failed, %d skipped\n' "$STEPS_PASSED" "$STEPS_FAILED" "$STEPS_SKIPPED"
+    [ "$STEPS_FAILED" = 0 ]
+}
+
+trap 'exit $EXIT_INTERRUPTED' INT
