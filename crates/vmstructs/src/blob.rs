@@ -81,6 +81,9 @@ const CLASSES: [(Class, &str, &str); 12] = [
     (Class::RuntimeStub, "Upcall", "_ZTV18OptimizedEntryBlob"),
 ];
 
+/// How the names of runtime stubs end that have no frame of their own: some of C1's, and collectors' barriers.
+const FRAMELESS_STUBS: [&str; 3] = [" Runtime1 stub", "_slow", "_runtime_stub"];
+
 /// Offset from a virtual table's symbol to what objects point to (Itanium C++ ABI: offset to top and type info come first).
 const VIRTUAL_TABLE_HEAD: u64 = 16;
 
@@ -191,7 +194,7 @@ impl BlobLayout {
         }
         let frame_complete = header.signed(self.frame_complete) as i32;
         let name = name_of(memory, names, header.pointer(self.name))?;
-        let class = self.classes.class(header, &name, frame_complete)?;
+        let class = self.classes.class(header, &name, frame_words > 0)?;
         let nmethod = match class {
             Class::Nmethod => {
                 Some(
@@ -239,7 +242,7 @@ impl Classes {
         }
     }
 
-    fn class(&self, header: Cursor<'_>, name: &str, frame_complete: i32) -> Option<Class> {
+    fn class(&self, header: Cursor<'_>, name: &str, has_frame: bool) -> Option<Class> {
         let among = |known: &[(u64, Class)], value: u64| {
             known
                 .iter()
@@ -253,8 +256,10 @@ impl Classes {
                 "nmethod" | "native nmethod" => Class::Nmethod,
                 "I2C/C2I adapters" => Class::Adapter,
                 "vtable chunks" => Class::Vtable,
-                _ if frame_complete == FRAME_NEVER_SAFE => Class::Buffer,
-                _ => Class::RuntimeStub,
+                _ if has_frame || FRAMELESS_STUBS.iter().any(|suffix| name.ends_with(suffix)) => {
+                    Class::RuntimeStub
+                }
+                _ => Class::Buffer,
             }),
         }
     }

@@ -1,11 +1,13 @@
 //! The code cache: its heaps and every blob in them.
 
+use std::sync::Arc;
+
 use walkfuzz_context::Address;
 
 use crate::blob::{Blob, BlobLayout, Names};
 use crate::cursor::{Cursor, Slot};
 use crate::hotspot::HotSpot;
-use crate::interpreter::{self, Codelet, InterpreterLayout};
+use crate::interpreter::Codelet;
 use crate::memory::{Memory, Unreadable};
 use crate::span::Span;
 use crate::tables::{MissingEntry, Tables};
@@ -68,8 +70,6 @@ pub struct Skipped {
     pub blocks: u32,
     /// Blocks in use whose blob made no sense (one that is just being written, say).
     pub blobs: u32,
-    /// Codelets of the interpreter that could not be read.
-    pub codelets: u32,
 }
 
 /// Where this JDK keeps the code cache's fields.
@@ -86,7 +86,6 @@ pub struct CodeCacheLayout {
     block_used: Slot,
     block_size: u64,
     blob: BlobLayout,
-    interpreter: InterpreterLayout,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -141,7 +140,6 @@ impl CodeCacheLayout {
             block_used: Slot::require(tables, "HeapBlock::Header", "_used")?,
             block_size: tables.require_size("HeapBlock")?,
             blob: BlobLayout::resolve(tables, symbol)?,
-            interpreter: InterpreterLayout::resolve(tables)?,
         })
     }
 
@@ -199,7 +197,7 @@ pub struct CodeCache {
     /// Committed parts that hold no blob, sorted by address.
     pub free: Vec<Span>,
     /// The interpreter's codelets, sorted by address.
-    pub codelets: Vec<Codelet>,
+    pub codelets: Arc<[Codelet]>,
     /// What was left out.
     pub skipped: Skipped,
 }
@@ -211,7 +209,10 @@ impl CodeCache {
     /// [`CodeCacheError`] if the heaps cannot be found. What makes no sense inside a heap is skipped and counted.
     pub fn read(hotspot: &HotSpot, memory: &dyn Memory) -> Result<Self, CodeCacheError> {
         let layout = hotspot.code_cache();
-        let mut cache = Self::default();
+        let mut cache = Self {
+            codelets: Arc::clone(hotspot.codelets()),
+            ..Self::default()
+        };
         for address in layout.heap_addresses(memory, hotspot.tables().jdk())? {
             cache.heaps.push(layout.heap(memory, address)?);
         }
@@ -220,9 +221,6 @@ impl CodeCache {
         for index in 0..cache.heaps.len() {
             cache.walk_heap(layout, memory, &mut names, cache.heaps[index]);
         }
-        let (codelets, skipped) = interpreter::codelets(hotspot, &layout.interpreter, memory);
-        cache.codelets = codelets;
-        cache.skipped.codelets = skipped;
         Ok(cache)
     }
 

@@ -29,7 +29,8 @@ fn x86_64(code: &[u8], at: Address, found: &mut Vec<u64>) {
             count += 1;
             code.get(..start)
         };
-        // Backwards from the ret: ja stub, cmp rsp, [r15 + poll] (since 16), or test [r10], eax and its load; then pop rbp,
+        // Backwards from the ret: ja stub, cmp rsp, [r15 + poll] (since 16), or test [r10], eax and its load, or
+        // test [rip + poll], eax (one polling page for all threads); then pop rbp,
         // perhaps vzeroupper, and add rsp.
         let Some(before) = code.get(..index) else {
             continue;
@@ -39,7 +40,7 @@ fn x86_64(code: &[u8], at: Address, found: &mut Vec<u64>) {
         } else if let Some(before) = step(ends(before, &[0x41, 0x85, 0x02])) {
             step(x86_64_load(before))
         } else {
-            None
+            step(operation(before, &[0x85, 0x05], 4))
         };
         let Some(before) = poll else { continue };
         if let Some(before) = step(ends(before, &[0x5d])) {
@@ -145,6 +146,13 @@ mod tests {
             sorted(Arch::X86_64, &code),
             [0x1000, 0x1007, 0x1008, 0x100f, 0x1012]
         );
+    }
+
+    #[test]
+    fn x86_64_with_one_polling_page() {
+        // pop rbp; test [rip+0x1000], eax; ret
+        let code = [0x5d, 0x85, 0x05, 0, 0x10, 0, 0, 0xc3];
+        assert_eq!(sorted(Arch::X86_64, &code), [0x1000, 0x1001, 0x1007]);
     }
 
     #[test]

@@ -20,7 +20,7 @@ const MAX_HEAP: u64 = 1 << 47;
 pub enum HeapSource {
     /// `CollectedHeap::_reserved`.
     Reserved,
-    /// Mappings of ZGC's memory file: ZGC leaves `_reserved` empty.
+    /// Mappings of ZGC's memory file.
     Mappings,
 }
 
@@ -88,7 +88,9 @@ impl HeapLayout {
 /// The Java heap; `None` if it is neither reserved in the usual way nor a memory file.
 #[must_use]
 pub fn java_heap(hotspot: &HotSpot, memory: &dyn Memory, maps: &Maps) -> Option<JavaHeap> {
-    if let Some(span) = reserved(hotspot.heap(), memory) {
+    // ZGC leaves `_reserved` empty, or (11) has it span every address that it might use.
+    let is_z = hotspot.flags().is_on(memory, "UseZGC");
+    if !is_z && let Some(span) = reserved(hotspot.heap(), memory) {
         return Some(JavaHeap {
             spans: vec![span],
             source: HeapSource::Reserved,
@@ -151,7 +153,8 @@ pub fn klass_base(hotspot: &HotSpot, memory: &dyn Memory) -> Option<Address> {
 }
 
 /// The page that compiled code touches to be stopped: `SafepointMechanism::_polling_page`, in 11 `os::_polling_page`. It is
-/// the armed (forbidden) one of two neighbours. `None` for a stripped libjvm: no VMStructs entry has it.
+/// the armed (forbidden) one of two neighbours; where threads are not stopped one by one (`-XX:-ThreadLocalHandshakes` in 11,
+/// which Shenandoah sets) there is one page, forbidden only while they are being stopped. `None` for a stripped libjvm: no VMStructs entry has it.
 #[must_use]
 pub fn poll_page(hotspot: &HotSpot, memory: &dyn Memory) -> Option<Address> {
     hotspot

@@ -1,11 +1,13 @@
 //! One libjvm: its tables, its flags and where everything is.
 
+use std::sync::Arc;
+
 use walkfuzz_context::{Address, Arch};
 
 use crate::code_cache::CodeCacheLayout;
 use crate::flags::{FlagError, Flags};
 use crate::heap::HeapLayout;
-use crate::interpreter::default_code_entry_alignment;
+use crate::interpreter::{Codelet, InterpreterLayout, codelets, default_code_entry_alignment};
 use crate::memory::Memory;
 use crate::tables::{MissingEntry, Tables, TablesError};
 use crate::threads::ThreadLayout;
@@ -41,6 +43,8 @@ pub struct HotSpot {
     flags: Flags,
     version: Version,
     code_cache: CodeCacheLayout,
+    codelets: Arc<[Codelet]>,
+    skipped_codelets: u32,
     threads: ThreadLayout,
     heap: HeapLayout,
     zone_sizes: ZoneSizes,
@@ -70,7 +74,12 @@ impl HotSpot {
                 .map(Address)
                 .collect()
         };
+        let alignment = code_entry_alignment(memory, &flags);
+        let (codelets, skipped_codelets) =
+            codelets(&InterpreterLayout::resolve(&tables)?, memory, alignment);
         Ok(Self {
+            codelets: codelets.into(),
+            skipped_codelets,
             code_cache: CodeCacheLayout::resolve(&tables, symbol)?,
             threads: ThreadLayout::resolve(&tables)?,
             heap: HeapLayout::resolve(&tables)?,
@@ -112,6 +121,18 @@ impl HotSpot {
         &self.code_cache
     }
 
+    /// The interpreter's codelets, sorted by address.
+    #[must_use]
+    pub fn codelets(&self) -> &Arc<[Codelet]> {
+        &self.codelets
+    }
+
+    /// How many codelets could not be read.
+    #[must_use]
+    pub fn skipped_codelets(&self) -> u32 {
+        self.skipped_codelets
+    }
+
     /// Where a thread's fields are.
     #[must_use]
     pub fn threads(&self) -> &ThreadLayout {
@@ -141,13 +162,13 @@ impl HotSpot {
     pub(crate) fn poll_page_statics(&self) -> &[Address] {
         &self.poll_page_statics
     }
+}
 
-    pub(crate) fn code_entry_alignment(&self, memory: &dyn Memory) -> u64 {
-        self.flags
-            .number(memory, "CodeEntryAlignment")
-            .filter(|alignment| alignment.is_power_of_two())
-            .unwrap_or(const { default_code_entry_alignment(Arch::NATIVE) })
-    }
+fn code_entry_alignment(memory: &dyn Memory, flags: &Flags) -> u64 {
+    flags
+        .number(memory, "CodeEntryAlignment")
+        .filter(|alignment| alignment.is_power_of_two())
+        .unwrap_or(const { default_code_entry_alignment(Arch::NATIVE) })
 }
 
 fn version(memory: &dyn Memory, tables: &Tables) -> Version {

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use walkfuzz_context::{Address, Arch};
 
 use crate::cursor::{Cursor, Slot};
-use crate::hotspot::HotSpot;
 use crate::memory::{Memory, text};
 use crate::span::Span;
 use crate::tables::{MissingEntry, Tables};
@@ -28,7 +27,7 @@ pub struct Codelet {
 
 /// Where this JDK keeps the interpreter's fields.
 #[derive(Clone, Debug)]
-pub struct InterpreterLayout {
+pub(crate) struct InterpreterLayout {
     code: Address,
     buffer: Slot,
     limit: Slot,
@@ -47,7 +46,7 @@ impl InterpreterLayout {
     ///
     /// # Errors
     /// [`MissingEntry`] naming the first field that this JDK lacks.
-    pub fn resolve(tables: &Tables) -> Result<Self, MissingEntry> {
+    pub(crate) fn resolve(tables: &Tables) -> Result<Self, MissingEntry> {
         let queue = |name: &str| Slot::require(tables, "StubQueue", name);
         let codelet = |name: &str| Slot::require(tables, "InterpreterCodelet", name);
         Ok(Self {
@@ -70,12 +69,14 @@ impl InterpreterLayout {
     }
 }
 
-/// The codelets, sorted by address, and how many could not be read.
-#[must_use]
-pub fn codelets(
-    hotspot: &HotSpot,
+/// The codelets, sorted by address, and how many could not be read. They never change once the JVM has started.
+///
+/// `alignment` is `CodeEntryAlignment`: interpreter.hpp has a codelet's code begin at the next multiple of it behind the
+/// header.
+pub(crate) fn codelets(
     layout: &InterpreterLayout,
     memory: &dyn Memory,
+    alignment: u64,
 ) -> (Vec<Codelet>, u32) {
     let mut queue = vec![0; layout.queue_size];
     let readable = memory
@@ -89,8 +90,6 @@ pub fn codelets(
     let limit = queue.unsigned(layout.limit);
     let end = queue.unsigned(layout.end);
     let count = (queue.unsigned(layout.count) as u32).min(MAX_CODELETS);
-    // interpreter.hpp: code begins at the next multiple of CodeEntryAlignment behind the header.
-    let alignment = hotspot.code_entry_alignment(memory);
     let mut codelets = Vec::with_capacity(count as usize);
     let mut offset = queue.unsigned(layout.begin);
     let mut bytes = vec![0; layout.codelet_size as usize];

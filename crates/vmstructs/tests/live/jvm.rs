@@ -5,8 +5,12 @@ use std::path::{Path, PathBuf};
 use std::ptr;
 
 use jni::sys::{
-    JNI_OK, JNI_VERSION_1_8, JNIEnv, JavaVM, JavaVMInitArgs, JavaVMOption, jclass, jint, jmethodID, jobject, jvalue,
+    JNI_OK, JNI_VERSION_1_8, JNIEnv, JavaVM, JavaVMInitArgs, JavaVMOption, jclass, jint, jmethodID,
+    jobject, jvalue,
 };
+
+/// `-Xmx`: enough for Epsilon, which never collects.
+pub(crate) const HEAP_BYTES: u64 = 2 << 30;
 
 pub(crate) struct Jvm {
     vm: *mut JavaVM,
@@ -24,7 +28,7 @@ impl Jvm {
     pub(crate) fn start(home: &Path, collector: &str) -> Self {
         let libjvm = home.join("lib/server/libjvm.so");
         let options: Vec<CString> = [
-            "-Xmx256m".to_owned(),
+            format!("-Xmx{HEAP_BYTES}"),
             "-XX:+UnlockExperimentalVMOptions".to_owned(),
             format!("-XX:+Use{collector}GC"),
             "-XX:-UsePerfData".to_owned(),
@@ -54,13 +58,18 @@ impl Jvm {
         // SAFETY: the library stays loaded for ever; JNI_CreateJavaVM is called as the invocation interface says.
         let outcome = unsafe {
             let library = libloading::Library::new(&libjvm).expect("loading libjvm");
-            let create: libloading::Symbol<'_, CreateJavaVm> = library.get(b"JNI_CreateJavaVM\0").unwrap();
+            let create: libloading::Symbol<'_, CreateJavaVm> =
+                library.get(b"JNI_CreateJavaVM\0").unwrap();
             let outcome = create(&raw mut vm, &raw mut env, (&raw mut arguments).cast());
             std::mem::forget(library);
             outcome
         };
         assert_eq!(outcome, JNI_OK, "JNI_CreateJavaVM");
-        Self { vm, env: env.cast(), libjvm }
+        Self {
+            vm,
+            env: env.cast(),
+            libjvm,
+        }
     }
 
     pub(crate) fn env(&self) -> Env {
@@ -84,7 +93,9 @@ impl Handle {
     pub(crate) fn attach(self) -> Env {
         let mut env = ptr::null_mut();
         // SAFETY: the invocation interface of a live JVM.
-        let outcome = unsafe { ((**self.0).v1_4.AttachCurrentThreadAsDaemon)(self.0, &raw mut env, ptr::null_mut()) };
+        let outcome = unsafe {
+            ((**self.0).v1_4.AttachCurrentThreadAsDaemon)(self.0, &raw mut env, ptr::null_mut())
+        };
         assert_eq!(outcome, JNI_OK, "AttachCurrentThreadAsDaemon");
         Env(env.cast())
     }
@@ -104,31 +115,54 @@ impl Env {
     }
 
     fn method(self, class: jclass, name: &str, signature: &str, is_static: bool) -> jmethodID {
-        let (method, text) = (CString::new(name).unwrap(), CString::new(signature).unwrap());
+        let (method, text) = (
+            CString::new(name).unwrap(),
+            CString::new(signature).unwrap(),
+        );
         // SAFETY: a valid environment, class and C strings.
         let id = unsafe {
             let table = &(**self.0).v1_1;
-            let find = if is_static { table.GetStaticMethodID } else { table.GetMethodID };
+            let find = if is_static {
+                table.GetStaticMethodID
+            } else {
+                table.GetMethodID
+            };
             find(self.0, class, method.as_ptr(), text.as_ptr())
         };
         assert!(!id.is_null(), "method {name}{signature}");
         id
     }
 
-    pub(crate) fn call_static(self, class: &str, name: &str, signature: &str, arguments: &[jvalue]) -> jobject {
+    pub(crate) fn call_static(
+        self,
+        class: &str,
+        name: &str,
+        signature: &str,
+        arguments: &[jvalue],
+    ) -> jobject {
         let class = self.class(class);
         let method = self.method(class, name, signature, true);
         // SAFETY: the arguments fit the signature: the callers write both side by side.
-        let result = unsafe { ((**self.0).v1_1.CallStaticObjectMethodA)(self.0, class, method, arguments.as_ptr()) };
+        let result = unsafe {
+            ((**self.0).v1_1.CallStaticObjectMethodA)(self.0, class, method, arguments.as_ptr())
+        };
         self.check();
         result
     }
 
-    pub(crate) fn call(self, on: jobject, class: &str, name: &str, signature: &str, arguments: &[jvalue]) -> jobject {
+    pub(crate) fn call(
+        self,
+        on: jobject,
+        class: &str,
+        name: &str,
+        signature: &str,
+        arguments: &[jvalue],
+    ) -> jobject {
         let class = self.class(class);
         let method = self.method(class, name, signature, false);
         // SAFETY: as above, on an object of that class.
-        let result = unsafe { ((**self.0).v1_1.CallObjectMethodA)(self.0, on, method, arguments.as_ptr()) };
+        let result =
+            unsafe { ((**self.0).v1_1.CallObjectMethodA)(self.0, on, method, arguments.as_ptr()) };
         self.check();
         result
     }
@@ -137,7 +171,8 @@ impl Env {
         let class = self.class(class);
         let method = self.method(class, "<init>", signature, false);
         // SAFETY: as above.
-        let result = unsafe { ((**self.0).v1_1.NewObjectA)(self.0, class, method, arguments.as_ptr()) };
+        let result =
+            unsafe { ((**self.0).v1_1.NewObjectA)(self.0, class, method, arguments.as_ptr()) };
         self.check();
         result
     }

@@ -1,6 +1,11 @@
 //! Reads real JVMs: for every JDK found and several collectors a process of its own starts a JVM in itself, works it a
 //! little and compares what this crate reads with what the JVM, the C library and the kernel say.
 
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test, which clippy cannot see without the harness"
+)]
+
 mod checks;
 mod jdks;
 mod jvm;
@@ -29,7 +34,9 @@ fn main() -> ExitCode {
     }
     let jdks = jdks::find();
     if jdks.is_empty() {
-        println!("skip: no JDK in WALKFUZZ_TEST_JDKS, JAVA_HOME, PATH, /usr/lib/jvm or ~/.cache/walkfuzz/jdks");
+        println!(
+            "skip: no JDK in WALKFUZZ_TEST_JDKS, JAVA_HOME, PATH, /usr/lib/jvm or ~/.cache/walkfuzz/jdks"
+        );
         return ExitCode::SUCCESS;
     }
     let mut failures = Vec::new();
@@ -64,7 +71,11 @@ fn run(jdk: &Jdk, collector: &str) -> bool {
         }
         return true;
     }
-    println!("  {collector}: {}\n{text}{}", output.status, String::from_utf8_lossy(&output.stderr));
+    println!(
+        "  {collector}: {}\n{text}{}",
+        output.status,
+        String::from_utf8_lossy(&output.stderr)
+    );
     false
 }
 
@@ -73,7 +84,9 @@ fn child(jdk: &Path, collector: &str) -> ExitCode {
     // HotSpot's launcher does the same: the primordial thread's stack is no good for Java.
     let collector = collector.to_owned();
     let jdk = jdk.to_owned();
-    let thread = std::thread::Builder::new().name("java".into()).stack_size(8 << 20);
+    let thread = std::thread::Builder::new()
+        .name("java".into())
+        .stack_size(8 << 20);
     let done = thread
         .spawn(move || {
             let jvm = jvm::Jvm::start(&jdk, &collector);

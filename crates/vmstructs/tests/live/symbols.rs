@@ -33,7 +33,8 @@ impl Symbols {
 
     /// Only what a stripped libjvm would still have.
     pub(crate) fn exported(&self, name: &str) -> Option<u64> {
-        let exported = name.starts_with("gHotSpot") || name.starts_with("JNI_") || name.starts_with("JVM_");
+        let exported =
+            name.starts_with("gHotSpot") || name.starts_with("JNI_") || name.starts_with("JVM_");
         exported.then(|| self.address(name)).flatten()
     }
 }
@@ -43,18 +44,28 @@ fn base_of(library: &Path) -> Option<u64> {
         library: &'a Path,
         base: Option<u64>,
     }
-    unsafe extern "C" fn visit(info: *mut libc::dl_phdr_info, _size: usize, data: *mut c_void) -> c_int {
+    unsafe extern "C" fn visit(
+        info: *mut libc::dl_phdr_info,
+        _size: usize,
+        data: *mut c_void,
+    ) -> c_int {
         // SAFETY: dl_iterate_phdr gives a valid info, whose name is a C string, and our own `data`.
         let (info, search) = unsafe { (&*info, &mut *data.cast::<Search<'_>>()) };
         // SAFETY: as above.
         let name = unsafe { CStr::from_ptr(info.dlpi_name) };
-        if name.to_str().is_ok_and(|name| Path::new(name) == search.library) {
+        if name
+            .to_str()
+            .is_ok_and(|name| Path::new(name) == search.library)
+        {
             search.base = Some(info.dlpi_addr);
             return 1;
         }
         0
     }
-    let mut search = Search { library, base: None };
+    let mut search = Search {
+        library,
+        base: None,
+    };
     // SAFETY: `visit` gets the pointer to `search`, which outlives the call.
     unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut search).cast()) };
     search.base

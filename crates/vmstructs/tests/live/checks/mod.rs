@@ -12,9 +12,12 @@ use std::time::Instant;
 use walkfuzz_vmstructs::{FlagKind, FlagValue, HotSpot, LiveMemory};
 
 use crate::jdks;
-use crate::jvm::Jvm;
+use crate::jvm::{HEAP_BYTES, Jvm};
 use crate::symbols::Symbols;
 use crate::workload;
+
+/// Rounds of work beside the checks.
+const WORKER_ROUNDS: u32 = 30;
 
 pub(crate) struct Context<'a> {
     pub(crate) jvm: &'a Jvm,
@@ -47,14 +50,18 @@ pub(crate) fn all(jvm: &Jvm, release: &str, collector: &str) {
     assert!(hotspot.version().release.starts_with(release), "{release}");
     flags(&context);
     missing_entries_have_names(&context);
+    assert_eq!(hotspot.skipped_codelets(), 0);
 
     // Another Java thread works while this one reads.
     let stop = Arc::new(AtomicBool::new(false));
     let (handle, stopping) = (jvm.handle(), Arc::clone(&stop));
     let worker = std::thread::spawn(move || {
         let env = handle.attach();
-        while !stopping.load(Ordering::Relaxed) {
-            workload::round(env);
+        // Bounded: Epsilon collects nothing.
+        for _ in 0..WORKER_ROUNDS {
+            if !stopping.load(Ordering::Relaxed) {
+                workload::round(env);
+            }
         }
     });
     for _ in 0..6 {
@@ -75,27 +82,69 @@ fn flags(context: &Context<'_>) {
     assert!(flags.count() > 500, "{} flags", flags.count());
     for collector in ["Serial", "Parallel", "G1", "Z", "Shenandoah", "Epsilon"] {
         let name = format!("Use{collector}GC");
-        assert_eq!(flags.is_on(memory, &name), collector == context.collector, "{name}");
+        assert_eq!(
+            flags.is_on(memory, &name),
+            collector == context.collector,
+            "{name}"
+        );
     }
-    assert_eq!(flags.value(memory, "MaxHeapSize"), Some(FlagValue::Unsigned(256 << 20)));
-    assert_eq!(flags.value(memory, "StackYellowPages"), Some(FlagValue::Signed(2)));
-    assert_eq!(flags.value(memory, "StackRedPages"), Some(FlagValue::Signed(1)));
-    assert_eq!(flags.value(memory, "StackReservedPages"), Some(FlagValue::Signed(1)));
-    assert!(flags.number(memory, "StackShadowPages").is_some_and(|pages| (10..100).contains(&pages)));
-    assert_eq!(flags.value(memory, "UsePerfData"), Some(FlagValue::Bool(false)));
+    assert_eq!(
+        flags.value(memory, "MaxHeapSize"),
+        Some(FlagValue::Unsigned(HEAP_BYTES))
+    );
+    assert_eq!(
+        flags.value(memory, "StackYellowPages"),
+        Some(FlagValue::Signed(2))
+    );
+    assert_eq!(
+        flags.value(memory, "StackRedPages"),
+        Some(FlagValue::Signed(1))
+    );
+    assert_eq!(
+        flags.value(memory, "StackReservedPages"),
+        Some(FlagValue::Signed(1))
+    );
+    assert!(
+        flags
+            .number(memory, "StackShadowPages")
+            .is_some_and(|pages| (10..100).contains(&pages))
+    );
+    assert_eq!(
+        flags.value(memory, "UsePerfData"),
+        Some(FlagValue::Bool(false))
+    );
     assert_eq!(flags.kind("HeapDumpPath"), Some(FlagKind::Text));
-    assert_eq!(flags.value(memory, "HeapDumpPath"), Some(FlagValue::Text(None)));
-    assert!(matches!(flags.value(memory, "ErrorFile"), Some(FlagValue::Text(_))));
-    assert!(matches!(flags.value(memory, "CompileThresholdScaling"), Some(FlagValue::Double(factor)) if factor == 1.0));
+    assert_eq!(
+        flags.value(memory, "HeapDumpPath"),
+        Some(FlagValue::Text(None))
+    );
+    assert!(matches!(
+        flags.value(memory, "ErrorFile"),
+        Some(FlagValue::Text(_))
+    ));
+    assert!(
+        matches!(flags.value(memory, "CompileThresholdScaling"), Some(FlagValue::Double(factor)) if factor == 1.0)
+    );
     assert_eq!(flags.kind("ParallelGCThreads"), Some(FlagKind::Unsigned(4)));
     assert_eq!(flags.value(memory, "NoSuchFlag"), None);
     assert!(flags.value(memory, "UseCompressedOops").is_some());
 }
 
 fn missing_entries_have_names(context: &Context<'_>) {
-    let missing = context.hotspot.tables().require("CodeBlob", "_no_such_field").unwrap_err();
+    let missing = context
+        .hotspot
+        .tables()
+        .require("CodeBlob", "_no_such_field")
+        .unwrap_err();
     let text = missing.to_string();
-    assert!(text.contains("CodeBlob::_no_such_field") && text.contains(&*context.hotspot.version().release), "{text}");
+    assert!(
+        text.contains("CodeBlob::_no_such_field")
+            && text.contains(&*context.hotspot.version().release),
+        "{text}"
+    );
     let nothing = HotSpot::attach(context.memory, &|_| None).unwrap_err();
-    assert!(nothing.to_string().contains("gHotSpotVMStruct"), "{nothing}");
+    assert!(
+        nothing.to_string().contains("gHotSpotVMStruct"),
+        "{nothing}"
+    );
 }
