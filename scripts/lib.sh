@@ -50,13 +50,16 @@ may_install() {
 # Brings what need() found missing, or names it with the command that brings it.
 bring_missing() {
     [ ${#MISSING[@]} -gt 0 ] || return 0
+    local names
+    names=$(printf ', %s' "${MISSING[@]}")
+    names=${names:2}
     local install=(apt-get install -y --no-install-recommends "${PACKAGES[@]}")
     if may_install; then
-        note "missing: ${MISSING[*]}; installing, since this is root in a container (WALKFUZZ_NO_INSTALL=1 forbids it)"
+        note "missing: $names; installing, since this is root in a container (WALKFUZZ_NO_INSTALL=1 forbids it)"
         run apt-get update -q
         run env DEBIAN_FRONTEND=noninteractive "${install[@]}"
     else
-        note "missing: ${MISSING[*]}"
+        note "missing: $names"
         note "bring it with: ${install[*]}"
         exit "$EXIT_ENVIRONMENT"
     fi
