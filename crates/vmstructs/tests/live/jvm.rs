@@ -167,7 +167,7 @@ impl Env {
         result
     }
 
-    pub(crate) fn new(self, class: &str, signature: &str, arguments: &[jvalue]) -> jobject {
+    pub(crate) fn construct(self, class: &str, signature: &str, arguments: &[jvalue]) -> jobject {
         let class = self.class(class);
         let method = self.method(class, "<init>", signature, false);
         // SAFETY: as above.

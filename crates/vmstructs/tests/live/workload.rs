@@ -20,7 +20,7 @@ fn int(value: i32) -> jvalue {
 /// replacement), formatting, native methods.
 pub(crate) fn round(env: Env) {
     env.frame(|| {
-        let random = env.new("java/util/Random", "(J)V", &[long(42)]);
+        let random = env.construct("java/util/Random", "(J)V", &[long(42)]);
         let ints = env.call(
             random,
             "java/util/Random",
