@@ -25,9 +25,11 @@ impl State {
         Self {
             mask: common::blocked(),
             signal_stack: common::signal_stack(),
-            descriptors: std::fs::read_dir("/proc/self/fd").unwrap().count(),
+            descriptors: std::fs::read_dir("/proc/self/fd")
+                .expect("descriptors")
+                .count(),
             mappings: std::fs::read_to_string("/proc/self/maps")
-                .unwrap()
+                .expect("maps")
                 .lines()
                 .count(),
             float_control: arch::float_control(),

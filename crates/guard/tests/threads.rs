@@ -10,7 +10,7 @@ use walkfuzz_guard::{
 };
 
 fn in_thread<T: Send>(body: impl FnOnce() -> T + Send) -> T {
-    std::thread::scope(|scope| scope.spawn(body).join().unwrap())
+    std::thread::scope(|scope| scope.spawn(body).join().expect("no panic"))
 }
 
 #[test]

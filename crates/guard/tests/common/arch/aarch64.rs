@@ -6,8 +6,8 @@ use libc::{c_int, c_void};
 
 /// An address that no page table can map.
 pub const NON_CANONICAL: u64 = 0x00ba_d000_0000_0000;
-/// What the kernel says about it.
-pub const NON_CANONICAL_SI_ADDR: u64 = NON_CANONICAL;
+/// What the kernel (or an emulator of it) may say about it.
+pub const NON_CANONICAL_SI_ADDRS: &[u64] = &[0, NON_CANONICAL];
 /// Whether a division by zero faults.
 pub const DIVISION_FAULTS: bool = false;
 /// Whether user space can single-step itself.
