@@ -1,1 +1,23 @@
-//! Signatures, titles, known issues and crash logs.
+//! What a finding is: when two are the same, what to call one, whether it is a bug, and whether it is known.
+//!
+//! Also what became of a JVM, from its exit status and crash log. Contract: nothing here runs in a signal handler; nothing
+//! here panics on what a crashed process left behind, however damaged.
+#![forbid(unsafe_code)]
+
+pub mod dedupe;
+pub mod hs_err;
+pub mod interval;
+pub mod known_issues;
+pub mod process;
+pub mod signature;
+pub mod verdict;
+pub mod version;
+
+pub use dedupe::{Entry, Findings, Seen};
+pub use hs_err::{Cause, CrashLog, Frame, FrameKind};
+pub use interval::{Rate, share_text};
+pub use known_issues::{KnownIssue, KnownIssues, Match, Query};
+pub use process::{Blame, Death, Ended, Exit, blame, classify};
+pub use signature::{Kind, Signal, Signature, SignatureId};
+pub use verdict::{Verdict, verdict};
+pub use version::JdkVersion;
