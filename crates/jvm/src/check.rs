@@ -5,6 +5,7 @@ use std::path::Path;
 
 use object::read::elf::ElfFile64;
 use object::{Architecture, Endianness, FileKind, Object, ObjectSymbol, ReadCache, ReadRef, elf};
+use sha2::{Digest, Sha256};
 use walkfuzz_context::Arch;
 
 use crate::JvmError;
@@ -22,13 +23,16 @@ pub const REQUIRED_EXPORTS: [&str; 4] = [
 pub struct LibjvmFacts {
     /// The architecture, which is this program's.
     pub arch: Arch,
-    /// The build id in hexadecimal.
-    pub build_id: Option<String>,
+    /// Which build it is, see [`inspect`].
+    pub build_id: String,
     /// Whether there is a full symbol table.
     pub symtab: bool,
 }
 
 /// Reads a libjvm's headers, dynamic section and exported symbols.
+///
+/// The build id is the one that the linker noted, in hexadecimal. Some builds have none (Temurin's before 25): then it is `exports-` and a hash
+/// of the exported symbols with their addresses, which change with the code.
 ///
 /// # Errors
 /// If it cannot be read, is built for another architecture or C library, or lacks one of [`REQUIRED_EXPORTS`].
@@ -66,10 +70,13 @@ pub fn inspect(path: &Path) -> Result<LibjvmFacts, JvmError> {
             names: missing.join(", "),
         });
     }
-    let build_id = elf.build_id().map_err(|e| not_elf(path, e))?;
+    let build_id = match elf.build_id().map_err(|e| not_elf(path, e))? {
+        Some(noted) => hex(noted),
+        None => format!("exports-{}", hash_of_exports(&elf)),
+    };
     Ok(LibjvmFacts {
         arch,
-        build_id: build_id.map(hex),
+        build_id,
         symtab: elf.symbol_table().is_some(),
     })
 }
@@ -109,6 +116,15 @@ fn check_libc<'a, R: ReadRef<'a>>(
         found: name(musl),
         ours: name(!musl),
     })
+}
+
+fn hash_of_exports<'a, R: ReadRef<'a>>(elf: &ElfFile64<'a, Endianness, R>) -> String {
+    let mut hash = Sha256::new();
+    for symbol in elf.dynamic_symbols() {
+        hash.update(symbol.name_bytes().unwrap_or_default());
+        hash.update(symbol.address().to_le_bytes());
+    }
+    hex(&hash.finalize()[..20])
 }
 
 fn hex(bytes: &[u8]) -> String {

@@ -57,8 +57,8 @@ pub struct Jdk {
     pub source: Source,
     /// libjvm's architecture.
     pub arch: Arch,
-    /// libjvm's build id in hexadecimal, if it has one.
-    pub build_id: Option<String>,
+    /// Which build libjvm is, see [`check::inspect`].
+    pub build_id: String,
     /// Whether libjvm has a full symbol table (`.symtab`), so that faults can be named without debug files.
     pub symtab: bool,
 }

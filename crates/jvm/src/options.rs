@@ -232,7 +232,7 @@ mod tests {
             implementor: None,
             source: Source::Named,
             arch: Arch::NATIVE,
-            build_id: None,
+            build_id: "00".to_owned(),
             symtab: true,
         }
     }
