@@ -23,16 +23,15 @@ pub const REQUIRED_EXPORTS: [&str; 4] = [
 pub struct LibjvmFacts {
     /// The architecture, which is this program's.
     pub arch: Arch,
-    /// Which build it is, see [`inspect`].
-    pub build_id: String,
+    /// The build id that the linker noted, in hexadecimal. Some builds have none (Temurin's before 25).
+    pub build_id: Option<String>,
+    /// Which build it is: the build id, else a hash of the exported symbols with their addresses, which change with the code.
+    pub identity: String,
     /// Whether there is a full symbol table.
     pub symtab: bool,
 }
 
 /// Reads a libjvm's headers, dynamic section and exported symbols.
-///
-/// The build id is the one that the linker noted, in hexadecimal. Some builds have none (Temurin's before 25): then it is `exports-` and a hash
-/// of the exported symbols with their addresses, which change with the code.
 ///
 /// # Errors
 /// If it cannot be read, is built for another architecture or C library, or lacks one of [`REQUIRED_EXPORTS`].
@@ -70,12 +69,10 @@ pub fn inspect(path: &Path) -> Result<LibjvmFacts, JvmError> {
             names: missing.join(", "),
         });
     }
-    let build_id = match elf.build_id().map_err(|e| not_elf(path, e))? {
-        Some(noted) => hex(noted),
-        None => format!("exports-{}", hash_of_exports(&elf)),
-    };
+    let build_id = elf.build_id().map_err(|e| not_elf(path, e))?.map(hex);
     Ok(LibjvmFacts {
         arch,
+        identity: build_id.clone().unwrap_or_else(|| hash_of_exports(&elf)),
         build_id,
         symtab: elf.symbol_table().is_some(),
     })

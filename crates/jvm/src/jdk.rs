@@ -57,8 +57,10 @@ pub struct Jdk {
     pub source: Source,
     /// libjvm's architecture.
     pub arch: Arch,
-    /// Which build libjvm is, see [`check::inspect`].
-    pub build_id: String,
+    /// libjvm's build id in hexadecimal, if it has one.
+    pub build_id: Option<String>,
+    /// Which build libjvm is, whether or not it has a build id; see [`LibjvmFacts::identity`].
+    pub identity: String,
     /// Whether libjvm has a full symbol table (`.symtab`), so that faults can be named without debug files.
     pub symtab: bool,
 }
@@ -91,6 +93,7 @@ impl Jdk {
         let LibjvmFacts {
             arch,
             build_id,
+            identity,
             symtab,
         } = check::inspect(&libjvm)?;
         Ok(Jdk {
@@ -101,6 +104,7 @@ impl Jdk {
             source,
             arch,
             build_id,
+            identity,
             symtab,
         })
     }

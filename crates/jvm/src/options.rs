@@ -232,7 +232,8 @@ mod tests {
             implementor: None,
             source: Source::Named,
             arch: Arch::NATIVE,
-            build_id: "00".to_owned(),
+            build_id: None,
+            identity: "00".to_owned(),
             symtab: true,
         }
     }

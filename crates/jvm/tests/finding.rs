@@ -200,12 +200,12 @@ fn a_real_libjvm_passes() {
     for jdk in real_jdks() {
         let facts = check::inspect(&jdk.libjvm).unwrap();
         assert_eq!(facts.arch, Arch::NATIVE);
-        assert!(facts.build_id.len() >= 32, "{jdk}");
-        assert!(
-            ids.insert(facts.build_id),
-            "{jdk} has the build id of another"
+        assert!(facts.identity.len() >= 32, "{jdk}");
+        assert!(ids.insert(facts.identity), "{jdk} is taken for another");
+        println!(
+            "{jdk}: {}, build id {:?}, .symtab {}",
+            jdk.identity, jdk.build_id, jdk.symtab
         );
-        println!("{jdk}: build id {}, .symtab {}", jdk.build_id, jdk.symtab);
     }
 }
 

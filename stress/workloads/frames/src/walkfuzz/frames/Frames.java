@@ -20,6 +20,8 @@ public final class Frames {
     /** Keeps results alive, so that no compiler removes the work. */
     static volatile long sink;
 
+    private static volatile int failures;
+
     private Frames() {
     }
 
@@ -61,6 +63,22 @@ public final class Frames {
         }
         if (antagonistMillis > 0) {
             daemon(new Antagonist(seed, antagonistMillis), "walkfuzz-antagonist");
+        }
+    }
+
+    /**
+     * Runs a slice; a failure ends the slice alone. Without memory (a collector that frees nothing, a small heap) any kind may
+     * fail, in any class's initialiser, and the thread must go on to be walked. Other failures are told, the first ones.
+     */
+    static void attempt(Work work, Rng rng) {
+        try {
+            sink += work.slice(rng);
+        } catch (VirtualMachineError e) {
+            sink++;
+        } catch (Throwable e) {
+            if (failures++ < 3) {
+                System.err.println("walkfuzz.frames: " + work.name() + " failed: " + e + ", " + e.getCause());
+            }
         }
     }
 

@@ -39,7 +39,7 @@ final class Worker implements Runnable {
                 if (turn < 0) {
                     return;
                 }
-                slice(turn == 0 ? choose() : works[(turn - 1) % works.length]);
+                Frames.attempt(turn == 0 ? choose() : works[(turn - 1) % works.length], rng);
             }
         } finally {
             Frames.threadStopped(index);
@@ -49,7 +49,7 @@ final class Worker implements Runnable {
     private void warmUp() {
         long end = System.nanoTime() + warmUpMillis * 1_000_000;
         while (warmUpMillis > 0 && System.nanoTime() - end < 0) {
-            slice(choose());
+            Frames.attempt(choose(), rng);
         }
     }
 
@@ -60,16 +60,5 @@ final class Worker implements Runnable {
         }
         next = (next + 1) % works.length;
         return works[next];
-    }
-
-    private void slice(Work work) {
-        try {
-            Frames.sink += work.slice(rng);
-        } catch (VirtualMachineError e) {
-            // Out of memory or stack: the next kind may go on, the worker must not die of it.
-            Frames.sink++;
-        } catch (Throwable e) {
-            throw new IllegalStateException(work.name(), e);
-        }
     }
 }
