@@ -1,8 +1,11 @@
 //! Ends guarded calls that never return.
 //!
-//! A POSIX timer per thread ticks; a guarded call that two ticks in a row find under way is given up as a hang. A hang is
-//! thus noticed after one to two periods of wall-clock time. Calls that nest have numbers of their own, so a handler
-//! that makes guarded calls on top of a hanging one does not hide it.
+//! A POSIX timer per thread ticks in wall-clock time. A guarded call that a later tick finds still under way is given up as a hang
+//! if the thread has used half a period of CPU time since the first tick, or (it waits for something) after
+//! [`PATIENCE`] ticks. Wall-clock time alone would not do: on a busy machine a thread that comes back from one tick's handler may
+//! lose its processor at that very instruction until the next tick is due.
+//!
+//! Calls that nest have numbers of their own, so a handler that makes guarded calls on top of a hanging one does not hide it.
 
 use core::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
@@ -21,7 +24,10 @@ use crate::slot::{self, GuardSlot};
 /// Whoever had the alarm's signal before us.
 pub(crate) static PREVIOUS: PreviousAction = PreviousAction::new();
 
-/// The timer of one thread.
+/// Ticks in one call, after the first, that are proof enough without CPU time.
+const PATIENCE: u64 = 8;
+
+/// The timer of one thread. One thread needs one.
 ///
 /// Making, arming, disarming and dropping are signal-safe (system calls only). Timers are not inherited by a forked child: there an
 /// inherited `Alarm` does nothing, and a new one must be made after [`crate::after_fork_in_child`].
@@ -68,12 +74,15 @@ impl Alarm {
         })
     }
 
-    /// Ticks every `period` from now on. A zero period disarms.
+    /// Ticks every `period` from now on. A zero period disarms. An endless loop is ended after one to two periods on an idle
+    /// machine, an endless wait after at most nine.
     ///
     /// # Errors
     /// The kernel refuses.
     pub fn arm(&self, period: Duration) -> Result<(), GuardError> {
         self.slot.ticked_call.store(0, Relaxed);
+        let period_ns = period.as_nanos().try_into().unwrap_or(u64::MAX);
+        self.slot.alarm_period.store(period_ns, Relaxed);
         self.set(period)
     }
 
@@ -129,6 +138,19 @@ impl Drop for Alarm {
     }
 }
 
+/// CPU time of this thread in ns.
+fn cpu_time() -> u64 {
+    let mut now = timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
+    // SAFETY: plain data.
+    unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &mut now) };
+    (now.tv_sec as u64)
+        .wrapping_mul(1_000_000_000)
+        .wrapping_add(now.tv_nsec as u64)
+}
+
 fn this_process() -> pid_t {
     // SAFETY: no arguments, cannot fail.
     unsafe { libc::getpid() }
@@ -164,15 +186,20 @@ pub(crate) unsafe extern "C" fn on_alarm(signal: c_int, info: *mut siginfo_t, uc
 /// # Safety
 /// As [`on_alarm`]; `slot` is the calling thread's.
 unsafe fn tick(slot: &GuardSlot, signal: c_int, uc: *mut ucontext_t) {
-    let call = if slot.is_armed() {
-        slot.current_call.load(Relaxed)
-    } else {
-        0
-    };
-    if call == 0 || slot.ticked_call.swap(call, Relaxed) != call {
-        if call == 0 {
-            slot.ticked_call.store(0, Relaxed);
-        }
+    if !slot.is_armed() {
+        return;
+    }
+    let call = slot.current_call.load(Relaxed);
+    let now = cpu_time();
+    if slot.ticked_call.swap(call, Relaxed) != call {
+        slot.first_tick.store(now, Relaxed);
+        slot.later_ticks.store(0, Relaxed);
+        return;
+    }
+    let later_ticks = slot.later_ticks.load(Relaxed) + 1;
+    slot.later_ticks.store(later_ticks, Relaxed);
+    let used = now.saturating_sub(slot.first_tick.load(Relaxed));
+    if used < slot.alarm_period.load(Relaxed) / 2 && later_ticks < PATIENCE {
         return;
     }
     slot.ticked_call.store(0, Relaxed);

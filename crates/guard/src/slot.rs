@@ -39,6 +39,12 @@ pub struct GuardSlot {
     pub(crate) asking_mask: AtomicU64,
     /// The guarded call that the alarm saw last.
     pub(crate) ticked_call: AtomicU64,
+    /// The thread's CPU time at the first tick in that call, in ns.
+    pub(crate) first_tick: AtomicU64,
+    /// Ticks in that call since.
+    pub(crate) later_ticks: AtomicU64,
+    /// Time between ticks, in ns.
+    pub(crate) alarm_period: AtomicU64,
     pub(crate) near_misses: AtomicU64,
     pub(crate) recoveries: AtomicU64,
     /// Handler stacks by lane.
@@ -68,6 +74,9 @@ impl GuardSlot {
             asking_call: AtomicU64::new(0),
             asking_mask: AtomicU64::new(0),
             ticked_call: AtomicU64::new(0),
+            first_tick: AtomicU64::new(0),
+            later_ticks: AtomicU64::new(0),
+            alarm_period: AtomicU64::new(0),
             near_misses: AtomicU64::new(0),
             recoveries: AtomicU64::new(0),
             lanes: [const { Lane::new() }; LANES],

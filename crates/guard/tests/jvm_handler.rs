@@ -200,6 +200,29 @@ fn guarded_call_inside_the_jvms_handler() {
     assert_eq!((got, ASKED.load(Relaxed)), (0x7777, 1));
 }
 
+/// Makes a guarded call that crashes, then crashes itself: that is the handler's own.
+unsafe extern "C" fn walk_and_crash(
+    _: c_int,
+    _: *mut siginfo_t,
+    _: *mut c_void,
+    _: c_int,
+) -> c_int {
+    let slot = walkfuzz_guard::GuardSlot::current().expect("registered");
+    attempt(slot, arch::spoil_and_crash, 0, 0, 0);
+    common::load(112);
+    1
+}
+
+#[test]
+fn fault_in_the_jvms_handler_after_a_guarded_call_in_it() {
+    let _turn = TURN.lock();
+    let slot = guarded_thread();
+    with_handler(Some(walk_and_crash));
+    let fault = attempt(slot, read, 8, 0, 0).expect("given up");
+    assert_eq!((fault.in_jvm_handler, fault.address.0), (true, 112));
+    assert!(!slot.is_armed());
+}
+
 unsafe extern "C" fn dawdle(_: c_int, _: *mut siginfo_t, _: *mut c_void, _: c_int) -> c_int {
     loop {
         std::hint::spin_loop();

@@ -212,7 +212,9 @@ unsafe extern "C" fn leave_signal_stack(_: c_int, _: *mut siginfo_t, _: *mut c_v
             RETURNED.fetch_add(1, Relaxed);
         }
         let fault = on_stack(slot, top, crash_then_come_back, std::ptr::null_mut());
-        if fault.is_some_and(|fault| fault.address.0 == 72) && canary == [0x5a; 4096] {
+        // Back on the first signal stack, and the kernel knows.
+        let back = common::signal_stack().2 == libc::SS_ONSTACK;
+        if fault.is_some_and(|fault| fault.address.0 == 72) && back && canary == [0x5a; 4096] {
             FAULTED.fetch_add(1, Relaxed);
         }
     }

@@ -118,11 +118,20 @@ pub fn lost_registers(f: &mut dyn FnMut()) -> usize {
     lost
 }
 
-/// Floating-point control: mxcsr without its sticky flags, and the x87 control word.
+/// Floating-point control: mxcsr without its sticky flags, the x87 control word, and which x87 registers are in use.
 pub fn float_control() -> u64 {
     let mut mxcsr = 0u32;
-    let mut x87 = 0u16;
-    // SAFETY: stores into locals.
-    unsafe { asm!("stmxcsr [{0}]", "fnstcw [{1}]", in(reg) &raw mut mxcsr, in(reg) &raw mut x87) };
-    u64::from(mxcsr & !0x3f) | u64::from(x87) << 32
+    let mut x87 = [0u32; 7];
+    // SAFETY: stores into locals. fnstenv changes the control word, fldenv puts it back.
+    unsafe {
+        asm!(
+            "stmxcsr [{0}]",
+            "fnstenv [{1}]",
+            "fldenv [{1}]",
+            in(reg) &raw mut mxcsr,
+            in(reg) &raw mut x87,
+        );
+    }
+    let [control, _, tags, ..] = x87;
+    u64::from(mxcsr & !0x3f) | u64::from(control & 0xffff) << 32 | u64::from(tags & 0xffff) << 48
 }
