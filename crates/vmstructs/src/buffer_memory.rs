@@ -64,23 +64,28 @@ impl BufferMemory {
         range.get_mut(usize::try_from(address - start).ok()?)
     }
 
-    fn byte(&self, address: u64) -> Option<u8> {
+    /// The bytes from `address` to the end of their range.
+    fn from(&self, address: u64) -> Option<&[u8]> {
         let (start, range) = self.ranges.range(..=address).next_back()?;
-        range.get(usize::try_from(address - start).ok()?).copied()
+        range
+            .get(usize::try_from(address - start).ok()?..)
+            .filter(|bytes| !bytes.is_empty())
     }
 }
 
 impl Memory for BufferMemory {
     fn read(&self, at: Address, into: &mut [u8]) -> Result<(), Unreadable> {
-        let length = into.len();
-        for (index, byte) in into.iter_mut().enumerate() {
-            *byte =
-                at.0.checked_add(index as u64)
-                    .and_then(|address| self.byte(address))
-                    .ok_or(Unreadable {
-                        address: at,
-                        length,
-                    })?;
+        let unreadable = Unreadable {
+            address: at,
+            length: into.len(),
+        };
+        let mut filled = 0;
+        while let Some(rest) = into.get_mut(filled..).filter(|rest| !rest.is_empty()) {
+            let address = at.0.checked_add(filled as u64).ok_or(unreadable)?;
+            let bytes = self.from(address).ok_or(unreadable)?;
+            let length = bytes.len().min(rest.len());
+            rest[..length].copy_from_slice(&bytes[..length]);
+            filled += length;
         }
         Ok(())
     }

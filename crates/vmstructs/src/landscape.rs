@@ -20,11 +20,11 @@ use crate::zones::Zones;
 pub const LIST_LIMIT: usize = 4096;
 
 /// How many nmethods are looked into (their code and their PcDescs are read).
-const NMETHODS_READ: usize = 384;
+const NMETHODS_READ: usize = 256;
 /// How much of an nmethod's code is searched for epilogues: its end is where most are.
 const CODE_READ: u64 = 2048;
 const PC_DESCS_READ: u64 = 24;
-const METHODS_READ: usize = 128;
+const METHODS_READ: usize = 96;
 const OWN_STACK_SAMPLES: u64 = 1022;
 const STACKS: usize = 256;
 const TEXT_SAMPLES: u64 = 512;

@@ -2,7 +2,8 @@
 //!
 //! Everything is read through [`Memory`], so that the same code serves a live JVM, a frozen copy of one and a file. A
 //! [`HotSpot`] knows where things are (tables of offsets, addresses of statics, flags); the readers ([`CodeCache`],
-//! [`threads`], [`heap`]) take it and a memory and give back owned values.
+//! [`java_threads`],
+//! [`java_heap`], [`survey`]) take it and a memory and give back owned values.
 //!
 //! Contract:
 //! - a live JVM moves between two reads. Every reader checks what it reads, leaves out what makes no sense and counts it;
@@ -17,6 +18,10 @@ mod code_cache;
 mod code_map;
 mod cursor;
 mod epilogue;
+#[cfg(test)]
+mod fake;
+#[cfg(test)]
+mod fake_tests;
 mod flags;
 mod heap;
 mod hotspot;

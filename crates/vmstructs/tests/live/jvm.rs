@@ -25,12 +25,12 @@ pub(crate) struct Env(*mut JNIEnv);
 type CreateJavaVm = unsafe extern "C" fn(*mut *mut JavaVM, *mut *mut c_void, *mut c_void) -> jint;
 
 impl Jvm {
-    pub(crate) fn start(home: &Path, collector: &str) -> Self {
+    pub(crate) fn start(home: &Path, chosen: String) -> Self {
         let libjvm = home.join("lib/server/libjvm.so");
         let options: Vec<CString> = [
             format!("-Xmx{HEAP_BYTES}"),
             "-XX:+UnlockExperimentalVMOptions".to_owned(),
-            format!("-XX:+Use{collector}GC"),
+            chosen,
             "-XX:-UsePerfData".to_owned(),
             // So that all tiers are met soon.
             "-XX:Tier4InvocationThreshold=1000".to_owned(),

@@ -23,6 +23,9 @@ const JDK: &str = "WALKFUZZ_LIVE_TEST_JDK";
 const COLLECTOR: &str = "WALKFUZZ_LIVE_TEST_COLLECTOR";
 const COLLECTORS: [&str; 6] = ["Serial", "Parallel", "G1", "Z", "Shenandoah", "Epsilon"];
 
+/// Not a collector: the default one, and everything compiled.
+const MANY_BLOBS: &str = "Xcomp";
+
 fn main() -> ExitCode {
     if let (Ok(jdk), Ok(collector)) = (env::var(JDK), env::var(COLLECTOR)) {
         return child(Path::new(&jdk), &collector);
@@ -42,7 +45,7 @@ fn main() -> ExitCode {
     let mut failures = Vec::new();
     for jdk in &jdks {
         println!("JDK {} at {}", jdk.version, jdk.home.display());
-        for collector in COLLECTORS {
+        for collector in COLLECTORS.into_iter().chain([MANY_BLOBS]) {
             if !run(jdk, collector) {
                 failures.push(format!("{} {collector}", jdk.version));
             }
@@ -89,8 +92,15 @@ fn child(jdk: &Path, collector: &str) -> ExitCode {
         .stack_size(8 << 20);
     let done = thread
         .spawn(move || {
-            let jvm = jvm::Jvm::start(&jdk, &collector);
-            checks::all(&jvm, &release, &collector);
+            let chosen = match &*collector {
+                MANY_BLOBS => "-Xcomp".to_owned(),
+                collector => format!("-XX:+Use{collector}GC"),
+            };
+            let jvm = jvm::Jvm::start(&jdk, chosen);
+            match collector == MANY_BLOBS {
+                true => checks::many_blobs(&jvm),
+                false => checks::all(&jvm, &release, &collector),
+            }
         })
         .expect("starting a thread")
         .join();

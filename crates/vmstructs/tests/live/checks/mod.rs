@@ -5,11 +5,12 @@ mod memory;
 mod survey;
 mod threads;
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
-use walkfuzz_vmstructs::{FlagKind, FlagValue, HotSpot, LiveMemory};
+use walkfuzz_vmstructs::{CodeCache, FlagKind, FlagValue, HotSpot, LiveMemory};
 
 use crate::jdks;
 use crate::jvm::{HEAP_BYTES, Jvm};
@@ -64,9 +65,7 @@ pub(crate) fn all(jvm: &Jvm, release: &str, collector: &str) {
             }
         }
     });
-    for _ in 0..6 {
-        workload::round(jvm.env());
-    }
+    warm_up(&context);
     code::check(&context);
     threads::check(&context);
     memory::check(&context);
@@ -74,6 +73,31 @@ pub(crate) fn all(jvm: &Jvm, release: &str, collector: &str) {
     stop.store(true, Ordering::Relaxed);
     worker.join().expect("the worker");
     survey::check(&context);
+}
+
+/// Works until the compilers, which share the machine with others, have done enough to be looked at.
+fn warm_up(context: &Context<'_>) {
+    for round in 1..=60 {
+        workload::round(context.jvm.env());
+        let cache = CodeCache::read(context.hotspot, context.memory).expect("the code cache");
+        let nmethods = || cache.blobs.iter().filter_map(|blob| blob.nmethod);
+        let levels: BTreeSet<i8> = nmethods().map(|nmethod| nmethod.level).collect();
+        let osr = nmethods().any(|nmethod| nmethod.is_osr());
+        if round >= 4 && nmethods().count() > 400 && levels.len() >= 5 && osr {
+            return;
+        }
+    }
+}
+
+/// A survey of a JVM that has compiled everything it ever ran, for its cost alone.
+pub(crate) fn many_blobs(jvm: &Jvm) {
+    let symbols = Symbols::read(&jvm.libjvm);
+    let memory = LiveMemory::new();
+    let hotspot = HotSpot::attach(&memory, &|name| symbols.address(name)).expect("attaching");
+    for _ in 0..3 {
+        workload::round(jvm.env());
+    }
+    survey::cost(&hotspot, &memory);
 }
 
 fn flags(context: &Context<'_>) {
