@@ -42,8 +42,8 @@ mod phase {
 /// Where the flow wants to go.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Intent {
-    /// Onto this worker, when it next is in Java code after this many nanoseconds.
-    Sample { worker: usize, delay: u32 },
+    /// Onto this worker, doing this kind of work, when it next is in Java code after this many nanoseconds.
+    Sample { worker: usize, kind: u32, delay: u32 },
     /// Onto the same worker, one instruction later.
     Step,
     /// Back to the thread that it came from.
@@ -63,6 +63,8 @@ pub(crate) struct Baton {
     phase: AtomicU32,
     turn: AtomicU32,
     wanted: AtomicUsize,
+    /// The kind of work that the workload shall do in this turn; 0 lets it choose.
+    kind: AtomicU32,
     /// The saved stack pointer of the flow; meaningful while `phase` is not `HELD`.
     flow: UnsafeCell<usize>,
     /// The saved stack pointer of whoever carries the flow; written by the carrier before it switches to the flow.
@@ -92,6 +94,7 @@ pub(crate) static BATON: Baton = Baton {
     phase: AtomicU32::new(phase::HELD),
     turn: AtomicU32::new(EVERYBODY),
     wanted: AtomicUsize::new(0),
+    kind: AtomicU32::new(0),
     flow: UnsafeCell::new(0),
     carrier: UnsafeCell::new(0),
     intent: UnsafeCell::new(Intent::Home),
@@ -135,13 +138,13 @@ impl Baton {
         }
     }
 
-    /// Blocks the calling worker until it is its turn. Negative when the workload shall end.
+    /// Blocks the calling worker until it is its turn. Negative when the workload shall end; else the kind of work to do.
     pub(crate) fn await_turn(&self, index: u32) -> i32 {
         loop {
             match self.turn.load(Ordering::Acquire) {
                 NOBODY => return -1,
                 EVERYBODY => return 0,
-                turn if turn == index => return 0,
+                turn if turn == index => return self.kind.load(Ordering::Relaxed).cast_signed(),
                 turn => futex::wait(&self.turn, turn, 1000),
             }
         }
@@ -183,8 +186,9 @@ impl Baton {
             let _ = unsafe { set_trap_flag(context, intent == Intent::Step) };
         }
         match intent {
-            Intent::Sample { worker, delay } => {
+            Intent::Sample { worker, kind, delay } => {
                 self.wanted.store(worker, Ordering::Relaxed);
+                self.kind.store(kind, Ordering::Relaxed);
                 self.phase.store(phase::SAMPLE, Ordering::Release);
                 self.give_turn(worker as u32);
                 if let Some(worker) = WORKERS.get(worker) {
@@ -293,19 +297,27 @@ unsafe fn sampled(index: usize, context: *mut libc::ucontext_t) {
 }
 
 /// Unclaimed SIGTRAPs: a single step ends here. Returns false when the trap is not the engine's.
-pub(crate) extern "C" fn on_trap(info: *mut libc::siginfo_t, context: *mut libc::ucontext_t) -> bool {
+///
+/// A trap that nobody waits for is ours all the same: HotSpot's stubs save the flags with `pushf`, the trap flag among them, and
+/// `popf` brings it back when the thread is no longer stepped. It is cleared then.
+pub(crate) unsafe fn on_trap(info: *mut libc::siginfo_t, context: *mut libc::ucontext_t) -> bool {
     /// The kernel's si_code of a single step.
     const TRAP_TRACE: i32 = 2;
     let baton = &BATON;
     // SAFETY: the guard passes the kernel's pointers on; errno is this thread's own.
     unsafe {
-        if info.is_null() || (*info).si_code != TRAP_TRACE || !baton.take(phase::STEP) {
+        if info.is_null() || (*info).si_code != TRAP_TRACE {
             return false;
         }
         let errno = *libc::__errno_location();
         let worker = baton.wanted.load(Ordering::Relaxed);
-        baton.carry(Place::Parked { worker, context });
-        baton.publish(context);
+        let ours = WORKERS.get(worker).is_some_and(|worker| worker.thread.tid == libc::gettid());
+        if ours && baton.take(phase::STEP) {
+            baton.carry(Place::Parked { worker, context });
+            baton.publish(context);
+        } else {
+            let _ = set_trap_flag(context, false);
+        }
         *libc::__errno_location() = errno;
     }
     true

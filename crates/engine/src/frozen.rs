@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use crate::live::Moment;
+use crate::moment::Moment;
 
 /// How a frozen copy ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

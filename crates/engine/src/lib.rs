@@ -30,6 +30,8 @@ pub use worker::{MAX_WORKERS, Worker};
 pub struct Request<'a> {
     /// The workload thread, counted in turn when `None`.
     pub worker: Option<usize>,
+    /// The kind of work that the thread shall do, as the workload counts from 1; 0 lets it choose.
+    pub kind: u32,
     /// Single steps between the sample and the moment (0 where the architecture cannot step).
     pub steps: u8,
     /// Never use a context that served before.
@@ -48,6 +50,12 @@ pub trait Engine {
     /// # Errors
     /// When no thread could be held in time.
     fn visit(&mut self, request: &Request<'_>, visitor: &mut dyn FnMut(&mut Moment)) -> Result<(), EngineError>;
+
+    /// The moment that the last visit saw, if its thread is still held (and not in a copy of it).
+    fn held(&mut self) -> Option<&mut Moment>;
+
+    /// Counts since the start.
+    fn counts(&self) -> Counts;
 
     /// Leaves the held thread and returns to the thread that the flow began on.
     ///

@@ -4,7 +4,7 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use walkfuzz_guard::{Alarm, Guard};
+use walkfuzz_guard::{Alarm, Guard, TrapScope, register_thread, set_trap_hook};
 use walkfuzz_walkers::ThreadHandle;
 
 use crate::baton::{BATON, EVERYBODY, Intent, NOBODY, Place, WORKERS, on_sample, on_trap};
@@ -63,7 +63,7 @@ static ENV_TO_THREAD: AtomicU64 = AtomicU64::new(0);
 /// Errors are told through the return value, because the caller is native glue: 0 is success.
 pub extern "C" fn worker_started(env: *mut c_void, index: i32) -> i32 {
     let Ok(index) = usize::try_from(index) else { return 1 };
-    let Ok(slot) = Guard::register_thread() else { return 2 };
+    let Ok(slot) = register_thread() else { return 2 };
     // SAFETY: gettid has no preconditions.
     let tid = unsafe { libc::gettid() };
     let (Ok(timer), Ok(alarm)) = (sampling_timer(tid, index), Alarm::new(slot)) else { return 3 };
@@ -72,7 +72,7 @@ pub extern "C" fn worker_started(env: *mut c_void, index: i32) -> i32 {
     if WORKERS.publish(worker) { 0 } else { 4 }
 }
 
-/// Blocks a workload thread until it is its turn; negative when it shall end.
+/// Blocks a workload thread until it is its turn; negative when it shall end, else the kind of work to do (0: any).
 pub extern "C" fn await_turn(index: i32) -> i32 {
     BATON.await_turn(index.cast_unsigned())
 }
@@ -98,9 +98,10 @@ impl Live {
     ///
     /// # Errors
     /// When SIGPROF cannot be taken or no stack can be had.
-    pub fn install(guard: &Guard, env_to_thread: u64, bounds: Bounds) -> Result<Self, EngineError> {
+    pub fn install(_guard: &Guard, env_to_thread: u64, bounds: Bounds) -> Result<Self, EngineError> {
         ENV_TO_THREAD.store(env_to_thread, Ordering::Release);
-        guard.set_trap_hook(on_trap);
+        // SAFETY: the hook is signal-safe on any thread.
+        unsafe { set_trap_hook(TrapScope::Unguarded, Some(on_trap)) };
         // SAFETY: all-zero is a valid sigaction, filled in below.
         let mut action: libc::sigaction = unsafe { std::mem::zeroed() };
         action.sa_sigaction = on_sample as *const () as usize;
@@ -125,7 +126,7 @@ impl Live {
         if stack == libc::MAP_FAILED {
             return Err(EngineError::Memory(std::io::Error::last_os_error()));
         }
-        let slot = Guard::register_thread().map_err(EngineError::Guard)?;
+        let slot = register_thread().map_err(EngineError::Guard)?;
         Ok(Self {
             moment: Moment::new(bounds.hang, slot),
             bounds,
@@ -162,24 +163,13 @@ impl Live {
         BATON.give_turn(EVERYBODY);
     }
 
-    /// Counts since the start.
-    #[must_use]
-    pub fn counts(&self) -> Counts {
-        Counts {
-            samples: BATON.samples.load(Ordering::Relaxed).cast_unsigned(),
-            outside: BATON.outside.load(Ordering::Relaxed).cast_unsigned(),
-            parks: self.parks,
-            steps: self.steps,
-        }
-    }
-
     /// Whether the held context may serve another visit.
     fn spent(&self) -> bool {
         self.visits >= self.bounds.visits || self.since.elapsed() >= self.bounds.time
     }
 
     /// Moves to a fresh sample.
-    fn sample(&mut self, worker: Option<usize>) -> Result<(), EngineError> {
+    fn sample(&mut self, worker: Option<usize>, kind: u32) -> Result<(), EngineError> {
         let worker = worker
             .and_then(|index| WORKERS.get(index % WORKERS.count().max(1)))
             .or_else(|| WORKERS.next_after(self.next_worker))
@@ -188,7 +178,7 @@ impl Live {
         self.next_worker = worker;
         self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         let delay = 15_000 + ((self.random >> 40) as u32 % 60_000);
-        self.travel(Intent::Sample { worker, delay })
+        self.travel(Intent::Sample { worker, kind, delay })
     }
 
     /// Moves one instruction on. Returns false when the thread has left the code cache.
@@ -206,7 +196,7 @@ impl Live {
             && intent != Intent::Step
             && let Some(worker) = WORKERS.get(self.moment.worker)
         {
-            worker.alarm.disarm();
+            let _ = worker.alarm.disarm();
         }
         self.held = false;
         // SAFETY: `self` is used by the one flow only (install is called once, and the engine is neither Sync nor Clone).
@@ -218,7 +208,7 @@ impl Live {
                 // SAFETY: the worker is parked with this context until the flow leaves it.
                 unsafe { self.moment.hold(worker, context, intent == Intent::Step) };
                 if intent != Intent::Step {
-                    worker.alarm.arm(self.bounds.hang);
+                    let _ = worker.alarm.arm(self.bounds.hang);
                     self.parks += 1;
                 }
                 self.held = true;
@@ -237,13 +227,13 @@ impl Engine for Live {
 
     fn visit(&mut self, request: &Request, visitor: &mut dyn FnMut(&mut Moment)) -> Result<(), EngineError> {
         if !self.held || request.fresh || self.spent() {
-            self.sample(request.worker)?;
+            self.sample(request.worker, request.kind)?;
             for _ in 0..request.steps {
                 if !arch::CAN_STEP {
                     break;
                 }
                 if !self.step()? {
-                    self.sample(request.worker)?;
+                    self.sample(request.worker, request.kind)?;
                     break;
                 }
                 (request.natural)(&self.moment);
@@ -252,6 +242,19 @@ impl Engine for Live {
         self.visits += 1;
         visitor(&mut self.moment);
         Ok(())
+    }
+
+    fn held(&mut self) -> Option<&mut Moment> {
+        self.held.then_some(&mut self.moment)
+    }
+
+    fn counts(&self) -> Counts {
+        Counts {
+            samples: BATON.samples.load(Ordering::Relaxed).cast_unsigned(),
+            outside: BATON.outside.load(Ordering::Relaxed).cast_unsigned(),
+            parks: self.parks,
+            steps: self.steps,
+        }
     }
 
     fn go_home(&mut self) -> Result<(), EngineError> {
@@ -284,11 +287,6 @@ impl Step {
         if arch::CAN_STEP { Ok(Self { live, burst, left: 0 }) } else { Err(EngineError::CannotStep) }
     }
 
-    /// The engine below.
-    #[must_use]
-    pub fn live(&self) -> &Live {
-        &self.live
-    }
 }
 
 impl Engine for Step {
@@ -298,13 +296,21 @@ impl Engine for Step {
 
     fn visit(&mut self, request: &Request, visitor: &mut dyn FnMut(&mut Moment)) -> Result<(), EngineError> {
         if self.left == 0 || request.fresh || !self.live.step()? {
-            self.live.sample(request.worker)?;
+            self.live.sample(request.worker, request.kind)?;
             self.left = self.burst;
         } else {
             self.left -= 1;
         }
         visitor(&mut self.live.moment);
         Ok(())
+    }
+
+    fn held(&mut self) -> Option<&mut Moment> {
+        self.live.held()
+    }
+
+    fn counts(&self) -> Counts {
+        self.live.counts()
     }
 
     fn go_home(&mut self) -> Result<(), EngineError> {
@@ -345,6 +351,14 @@ impl Engine for Frozen {
             Ok(end) => Err(EngineError::Copy(end)),
             Err(error) => Err(EngineError::Fork(error)),
         }
+    }
+
+    fn held(&mut self) -> Option<&mut Moment> {
+        self.live.held()
+    }
+
+    fn counts(&self) -> Counts {
+        self.live.counts()
     }
 
     fn go_home(&mut self) -> Result<(), EngineError> {

@@ -18,8 +18,8 @@ pub enum Ended {
     Returned(Code),
     /// It wrote behind the last frame that it was allowed to write.
     Overran(Code),
-    /// It faulted, or hung and was ended; the guard caught it.
-    Faulted(Fault),
+    /// It faulted, or hung and was ended; [`Moment::fault`] says how.
+    Faulted,
 }
 
 /// One walk.
@@ -50,6 +50,7 @@ pub struct Moment {
     slot: &'static GuardSlot,
     alarm_period: Duration,
     child_alarm: Option<Alarm>,
+    fault: Box<Fault>,
     scratch: Box<libc::ucontext_t>,
 }
 
@@ -65,6 +66,7 @@ impl Moment {
             slot,
             alarm_period,
             child_alarm: None,
+            fault: Box::new(Fault::NONE),
             // SAFETY: all-zero is a valid ucontext_t.
             scratch: Box::new(unsafe { std::mem::zeroed() }),
         }
@@ -112,15 +114,21 @@ impl Moment {
         let began = ticks();
         // SAFETY: the calling thread is the slot's owner (it is parked and carries this flow), and the walker's contract
         // says that nothing in the call owns a Rust resource.
-        let result = unsafe { call(self.slot, prepared.function, prepared.first, prepared.depth, prepared.last) };
+        let result = unsafe { call(self.slot, prepared.function, prepared.first, prepared.depth, prepared.last, &mut self.fault) };
         let ticks = ticks().wrapping_sub(began);
         let near_misses = self.slot.near_misses().wrapping_sub(near_before) as u32;
         let ended = match result {
-            Err(fault) => Ended::Faulted(*fault),
+            Err(_) => Ended::Faulted,
             Ok(()) if trace.canary_intact() => Ended::Returned(walker.finish(trace)),
             Ok(()) => Ended::Overran(walker.finish(trace)),
         };
         Some(Walked { ended, near_misses, ticks })
+    }
+
+    /// The fault of the last walk that ended with [`Ended::Faulted`].
+    #[must_use]
+    pub fn fault(&self) -> &Fault {
+        &self.fault
     }
 
     /// The guard slot of the held thread, for checked reads.
@@ -131,12 +139,11 @@ impl Moment {
 
     /// Makes the guard and the alarm work in a forked copy. Call once, first thing in the child.
     pub(crate) fn adopt_after_fork(&mut self) {
-        // SAFETY: the child has one thread, this one.
-        unsafe { walkfuzz_guard::after_fork_in_child(self.slot) };
+        walkfuzz_guard::after_fork_in_child(self.slot);
         // Timers are not inherited: without a new one a hanging walk would only be ended by the copy's deadline.
         self.child_alarm = Alarm::new(self.slot).ok();
         if let Some(alarm) = &self.child_alarm {
-            alarm.arm(self.alarm_period);
+            let _ = alarm.arm(self.alarm_period);
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::marker::PhantomData;
 use std::ops::{Deref, DerefMut};
 
-/// A zero-initialised `T` in memory that stays shared over fork.
+/// A `T` in memory that stays shared over fork.
 #[derive(Debug)]
 pub struct Shared<T> {
     at: *mut T,
@@ -13,12 +13,12 @@ pub struct Shared<T> {
 // SAFETY: a Shared is a unique handle to its mapping within one process, like a Box.
 unsafe impl<T: Send> Send for Shared<T> {}
 
-impl<T: bytemuck::Zeroable + Copy> Shared<T> {
-    /// Maps one zeroed `T`.
+impl<T: Copy> Shared<T> {
+    /// Maps one `T` that begins as `value`.
     ///
     /// # Errors
     /// The kernel's, when no memory can be mapped.
-    pub fn new() -> std::io::Result<Self> {
+    pub fn new(value: T) -> std::io::Result<Self> {
         // SAFETY: a fresh anonymous mapping of at least the value's size; page alignment satisfies any `T`.
         let at = unsafe {
             libc::mmap(
@@ -33,6 +33,8 @@ impl<T: bytemuck::Zeroable + Copy> Shared<T> {
         if at == libc::MAP_FAILED {
             return Err(std::io::Error::last_os_error());
         }
+        // SAFETY: just mapped, large and aligned enough.
+        unsafe { at.cast::<T>().write(value) };
         Ok(Self { at: at.cast(), owns: PhantomData })
     }
 }
@@ -41,7 +43,7 @@ impl<T> Deref for Shared<T> {
     type Target = T;
 
     fn deref(&self) -> &T {
-        // SAFETY: mapped, aligned and zero-initialised in `new`; all-zero is a valid T (Zeroable).
+        // SAFETY: mapped, aligned and written in `new`.
         unsafe { &*self.at }
     }
 }

@@ -1,6 +1,30 @@
 //! A fuzzing session: JVM, engine, recorder, triage and feedback behind one call per input.
+//!
+//! [`Session`] is what drivers use: libFuzzer's targets through [`libfuzzer_target!`], AFL's, benchmarks, tests. Everything
+//! that happens to an input happens here, in this order: decode (`walkfuzz_context`), hold a thread (`walkfuzz_engine`),
+//! perturb and walk under the guard (`walks`), tell the fuzzer (`feedback`), notice and examine findings (`hunt`, `examine`,
+//! `minimise`), write them down (`assemble`).
 
+mod assemble;
+pub mod campaign;
+pub mod classify;
+mod error;
+mod examine;
+mod feedback;
+pub mod frame_map;
+mod hunt;
 pub mod libfuzzer;
+pub mod minimise;
+mod names;
+mod progress;
+mod run;
 mod session;
+mod settings;
+pub mod start;
+pub mod supervisor;
+pub mod walks;
+pub mod world;
 
-pub use session::{HarnessError, InputVerdict, Mode, Session};
+pub use error::HarnessError;
+pub use session::{InputVerdict, Mode, Session};
+pub use settings::{EngineKind, Settings, VARIABLES};

@@ -152,7 +152,7 @@ pub unsafe fn initialize(argc: *mut c_int, argv: *mut *mut *mut c_char) -> c_int
     if debug_path().is_none()
         && let Some(mode) = mode(&extended, |argument| Path::new(argument).is_file())
     {
-        match Session::start(mode, &extended) {
+        match Session::start(mode, &extended, None) {
             Ok(session) => SESSION.store(Box::into_raw(Box::new(session)), Ordering::Release),
             Err(error) => environment_error(&error),
         }
@@ -170,8 +170,13 @@ pub fn test_input(data: &[u8]) -> c_int {
     // SAFETY: the pointer is null or the leaked session's; libFuzzer runs one input at a time, so nobody else borrows it.
     match unsafe { SESSION.load(Ordering::Acquire).as_mut() } {
         Some(session) => match session.run_input(data) {
-            InputVerdict::Keep => 0,
-            InputVerdict::Reject => -1,
+            Ok(InputVerdict::Keep) => 0,
+            Ok(InputVerdict::Reject) => -1,
+            Err(error) => {
+                session.finish();
+                eprintln!("error: {error}");
+                crate::run::end_process(error.exit_code())
+            }
         },
         None => {
             if let Some(path) = debug_path()

@@ -1,4 +1,27 @@
-//! One fuzzing session in this process.
+//! One fuzzing session in this process: what becomes of an input.
+//!
+//! [`Session::run_input`] is called by the fuzzer's loop. It may return on another thread than it was called on (see
+//! `walkfuzz_engine`): hold no reference to thread-local storage across the call.
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use walkfuzz_context::{Arch, Batch};
+use walkfuzz_coverage::Feedback;
+use walkfuzz_engine::{Engine, Frozen, Request, Shared, Step, ticks};
+use walkfuzz_jvm::Jvm;
+use walkfuzz_record::{Counter, Generation, Lane, Recorder, RunFolder, WalkOutcome, WalkerId};
+use walkfuzz_walkers::{Agct, TraceBuffer, Walker};
+
+use crate::error::HarnessError;
+use crate::feedback;
+use crate::hunt::Hunt;
+use crate::progress::Progress;
+use crate::run;
+use crate::settings::{EngineKind, Settings};
+use crate::start::{self, Subject};
+use crate::walks::{BatchReport, Bench, is_suspicious};
+use crate::world::{ENGINE_COUNTERS, World};
 
 /// What the inputs of a session are run for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,32 +43,249 @@ pub enum InputVerdict {
     Reject,
 }
 
-/// Why a session cannot start.
-#[derive(Debug, thiserror::Error)]
-pub enum HarnessError {}
+/// The engine's kind of work for a batch's `thread`: the low two bits choose the thread, the others the work.
+const THREAD_BITS: u32 = 2;
+/// Controls that may fail in a row before the process counts as insane.
+const FAILED_CONTROLS: u32 = 2_000;
 
 /// A running session.
-#[derive(Debug)]
 pub struct Session {
-    _mode: Mode,
+    mode: Mode,
+    settings: Settings,
+    engine: Box<dyn Engine>,
+    world: World,
+    walker: Agct,
+    walker_id: WalkerId,
+    lane: &'static Lane,
+    feedback: Option<Feedback>,
+    trace: Box<TraceBuffer>,
+    report: Shared<BatchReport>,
+    batch: Box<Batch>,
+    hunt: Hunt,
+    progress: Progress,
+    failed_controls: u32,
+    began_ticks: u64,
+    began: Instant,
+    // Dropped last: the record is written to by the lane, the JVM lives as long as the process.
+    recorder: &'static Recorder,
+    run: Arc<RunFolder>,
+    _jvm: Jvm,
 }
 
 impl Session {
-    /// Starts a session; `arguments` are those of the process, its name first.
+    /// Starts a session; `arguments` are those of the process, its name first. `run` is the run folder, made here if absent.
     ///
     /// # Errors
     /// What this machine lacks for a session.
-    pub fn start(mode: Mode, _arguments: &[String]) -> Result<Self, HarnessError> {
-        Ok(Self { _mode: mode })
+    pub fn start(mode: Mode, arguments: &[String], run: Option<RunFolder>) -> Result<Self, HarnessError> {
+        let settings = Settings::from_environment()?;
+        let mode = if settings.strict && mode == Mode::Survey { Mode::Strict } else { mode };
+        let options = start::jvm_options()?;
+        let run = Arc::new(match run {
+            Some(run) => run,
+            None => run::create(&settings, &options, arguments)?,
+        });
+        let Subject { jvm, guard: _, world, live, agct, timings } = start::start(&settings, options, run.path())?;
+        let facts = run::facts(&settings, &jvm, arguments);
+        run.write_facts(&facts)?;
+        // The record outlives everything: it is written to until the process ends.
+        let recorder: &'static Recorder = Box::leak(Box::new(run.create_record(&run::record_options(&facts))?));
+        let lane = recorder.lane(0).ok_or(HarnessError::System {
+            what: "the record has no lane",
+            source: std::io::Error::from_raw_os_error(libc::EINVAL),
+        })?;
+        let engine: Box<dyn Engine> = match settings.engine {
+            EngineKind::Live => Box::new(live),
+            EngineKind::Step => Box::new(Step::new(live, 512)?),
+            EngineKind::Frozen => Box::new(Frozen::new(live, Duration::from_secs(10))),
+        };
+        let report = Shared::new(BatchReport::new())
+            .map_err(|source| HarnessError::System { what: "cannot map shared memory", source })?;
+        let progress = Progress::new(mode, &facts, &timings);
+        Ok(Self {
+            mode,
+            engine,
+            world,
+            walker: agct,
+            walker_id: WalkerId(0),
+            lane,
+            feedback: (!settings.blind).then(Feedback::extra_counters),
+            trace: TraceBuffer::new(),
+            report,
+            batch: Box::new(Batch::untouched(Arch::NATIVE)),
+            hunt: Hunt::new(Arc::clone(&run), facts),
+            progress,
+            failed_controls: 0,
+            began_ticks: ticks(),
+            began: Instant::now(),
+            recorder,
+            run,
+            settings,
+            _jvm: jvm,
+        })
+    }
+
+    /// Lets another fuzzer's map take the feedback.
+    pub fn set_feedback(&mut self, feedback: Feedback) {
+        self.feedback = Some(feedback);
+    }
+
+    /// The run folder.
+    #[must_use]
+    pub fn run_folder(&self) -> &RunFolder {
+        &self.run
     }
 
     /// Runs one input.
-    pub fn run_input(&mut self, _data: &[u8]) -> InputVerdict {
-        InputVerdict::Keep
+    ///
+    /// # Errors
+    /// When no thread can be held any more; the process should then end.
+    pub fn run_input(&mut self, data: &[u8]) -> Result<InputVerdict, HarnessError> {
+        self.batch.decode_from(data);
+        if self.batch.arch != Arch::NATIVE {
+            *self.batch = self.batch.adapt(Arch::NATIVE);
+        }
+        self.lane.begin_input(data);
+        if self.mode == Mode::Strict {
+            return self.run_strictly();
+        }
+        self.visit(false)?;
+        self.account()?;
+        Ok(InputVerdict::Keep)
+    }
+
+    /// Walks the batch at a moment: the held one, or a fresh one.
+    fn visit(&mut self, fresh: bool) -> Result<(), HarnessError> {
+        let Self { engine, world, walker, walker_id, lane, trace, report, batch, hunt, .. } = self;
+        let natural = std::cell::RefCell::new(&mut *world);
+        let request = Request {
+            worker: Some(usize::from(batch.thread) & ((1 << THREAD_BITS) - 1)),
+            kind: u32::from(batch.thread >> THREAD_BITS),
+            steps: batch.steps,
+            fresh,
+            natural: &|moment| {
+                natural.borrow_mut().observe(&moment.untouched);
+            },
+        };
+        let report: &mut BatchReport = report;
+        engine.visit(&request, &mut |moment| {
+            let world = &mut **natural.borrow_mut();
+            let first = world.meet(moment).is_some();
+            let bench = Bench {
+                walker,
+                walker_id: *walker_id,
+                landscape: &world.landscape,
+                code: &world.code,
+                lane,
+            };
+            if first {
+                hunt.try_elsewhere(moment, &bench, &world.modules, trace);
+            }
+            bench.walk_batch(moment, batch, trace, report);
+        })?;
+        Ok(())
+    }
+
+    /// Feedback, findings and upkeep after a visit.
+    fn account(&mut self) -> Result<(), HarnessError> {
+        let generation = Generation::Agct;
+        let report: &BatchReport = &self.report;
+        if let Some(feedback) = &self.feedback {
+            for walk in report.walks() {
+                feedback::mark(feedback, generation, walk);
+            }
+        }
+        if matches!(report.control.outcome, WalkOutcome::Frames(_)) {
+            self.failed_controls = 0;
+        } else {
+            self.failed_controls += 1;
+        }
+        let mut suspects = None;
+        if is_suspicious(&report.control.outcome) {
+            suspects = Some(usize::MAX);
+        }
+        for (index, walk) in report.walks().iter().enumerate() {
+            if is_suspicious(&walk.outcome) && self.hunt.notice(&walk.outcome) {
+                suspects = suspects.or(Some(index));
+            }
+        }
+        if let Some(index) = suspects
+            && let Some(moment) = self.engine.held()
+        {
+            self.hunt.pursue(moment, &mut self.world, &self.walker, &self.batch, index, &self.report);
+        }
+        self.upkeep()
+    }
+
+    /// What is due every so many parks or seconds.
+    fn upkeep(&mut self) -> Result<(), HarnessError> {
+        let counts = self.engine.counts();
+        if self.progress.saw_park(counts.parks + counts.steps / 64) {
+            self.world.refresh(counts.parks);
+            self.hunt.poll(&self.world);
+            self.flush();
+            self.progress.print(self.lane, self.hunt.found(), self.began.elapsed());
+            if self.lane.counter(Counter::Recoveries) > self.settings.retire_after
+                || self.failed_controls > FAILED_CONTROLS
+            {
+                self.retire();
+            }
+        }
+        Ok(())
+    }
+
+    /// Brings the record's counters up to date.
+    fn flush(&mut self) {
+        let counts = self.engine.counts();
+        for (counter, value) in ENGINE_COUNTERS {
+            let now = value(&counts);
+            self.lane.add(counter, now.saturating_sub(self.lane.counter(counter)));
+        }
+        let total = ticks().wrapping_sub(self.began_ticks);
+        self.lane.add(Counter::TotalTicks, total.saturating_sub(self.lane.counter(Counter::TotalTicks)));
+        self.recorder.alive();
+    }
+
+    /// Ends the process so that the supervisor starts a fresh one.
+    fn retire(&mut self) -> ! {
+        self.recorder.mark_tainted(self.lane.counter(Counter::Recoveries));
+        self.finish();
+        run::end_process(crate::supervisor::RETIRED)
+    }
+
+    /// Waits for what is still being examined, and writes everything down. Idempotent.
+    pub fn finish(&mut self) {
+        self.flush();
+        self.hunt.finish(&self.world);
+        self.progress.print(self.lane, self.hunt.found(), self.began.elapsed());
+    }
+
+    /// Runs each walk at many moments until one of them does what a maintainer should see, then aborts.
+    fn run_strictly(&mut self) -> Result<InputVerdict, HarnessError> {
+        for attempt in 0..self.settings.attempts {
+            self.visit(attempt > 0)?;
+            let found = self.report.walks().iter().enumerate().find(|(_, walk)| is_suspicious(&walk.outcome));
+            if let Some((index, walk)) = found {
+                let signature = self.hunt.signature(&self.world.modules, &self.walker, &walk.outcome);
+                let text = self
+                    .batch
+                    .walks()
+                    .get(index)
+                    .map_or_else(String::new, |walk| walk.display(Arch::NATIVE).to_string());
+                self.flush();
+                eprintln!("walkfuzz: {signature} after {} moments, walk {index}: {text}", attempt + 1);
+                eprintln!("DEDUP_TOKEN: {signature}");
+                std::process::abort();
+            }
+            self.upkeep()?;
+        }
+        eprintln!("walkfuzz: not reproduced at {} moments", self.settings.attempts);
+        Ok(InputVerdict::Keep)
     }
 
     /// The input as a text for people.
+    #[must_use]
     pub fn describe(data: &[u8]) -> String {
-        format!("{} bytes\n", data.len())
+        format!("{}\n", Batch::decode(data))
     }
 }

@@ -1,0 +1,154 @@
+//! A surveying run from outside: the run folder, children that come and go, the summary at the end.
+
+use std::path::PathBuf;
+
+use jiff::Timestamp;
+use walkfuzz_record::render::end_screen;
+use walkfuzz_record::summary::Evidence;
+use walkfuzz_record::{Counter, ProcessEnd, Record, RunFolder, SCHEMA, Summary, Totals};
+use walkfuzz_triage::{Blame, CrashLog, Death, Ended, Exit, blame, classify};
+
+use crate::error::HarnessError;
+use crate::settings::Settings;
+use crate::supervisor::{ChildEnd, Next, RETIRED, Side, remaining_arguments, supervise};
+use crate::{run, start};
+
+/// libFuzzer's exit status when a unit took too long (`-timeout_exitcode`, FuzzerFlags.def).
+const LIBFUZZER_TIMEOUT: i32 = 70;
+
+/// What a process that begins a survey becomes.
+pub enum Role {
+    /// A child: start a session in this folder, with these arguments.
+    Child {
+        /// The run folder.
+        run: RunFolder,
+        /// libFuzzer's arguments, with what is left of time and runs.
+        arguments: Vec<String>,
+    },
+    /// The parent after the last child: end with this exit code.
+    Done(i32),
+}
+
+/// Makes the run folder and supervises children. Returns in each child, and in the parent when all is over.
+///
+/// # Errors
+/// No JDK, no run folder, no fork.
+pub fn begin(settings: &Settings, arguments: &[String]) -> Result<Role, HarnessError> {
+    let options = start::jvm_options()?;
+    let given = std::env::var_os("WALKFUZZ_RUN").map(PathBuf::from);
+    let folder = match &given {
+        Some(path) => RunFolder::open(path)?,
+        None => run::create(settings, &options, arguments)?,
+    };
+    let side = supervise(|pid, end, next| note_end(&folder, pid, end, next))
+        .map_err(|source| HarnessError::System { what: "cannot fork a child", source })?;
+    match side {
+        Side::Child { generation: 0, .. } => Ok(Role::Child { run: folder, arguments: arguments.to_vec() }),
+        Side::Child { elapsed, .. } => match remaining_arguments(arguments, elapsed, inputs_done(&folder)) {
+            Some(arguments) => Ok(Role::Child { run: folder, arguments }),
+            None => run::end_process(0),
+        },
+        Side::Parent { code, .. } => {
+            finish(&folder);
+            if given.is_none()
+                && let Ok(summary) = summarise(&folder)
+            {
+                eprintln!("{}", end_screen(&summary));
+            }
+            Ok(Role::Done(code))
+        }
+    }
+}
+
+/// Folds a run folder.
+///
+/// # Errors
+/// It cannot be read.
+pub fn summarise(folder: &RunFolder) -> Result<Summary, HarnessError> {
+    let records = folder.records()?;
+    let unreadable_records = records.iter().filter(|record| record.is_err()).count() as u64;
+    let totals = Totals::of(records.iter().flatten());
+    let (facts, findings, processes) = (folder.facts()?, folder.findings()?, folder.processes()?);
+    Ok(Summary::of(Evidence {
+        facts: &facts,
+        totals: &totals,
+        findings: &findings,
+        processes: &processes,
+        unreadable_records,
+        folder: &folder.path().display().to_string(),
+    }))
+}
+
+fn finish(folder: &RunFolder) {
+    let Ok(mut facts) = folder.facts() else { return };
+    facts.finished = Some(Timestamp::now());
+    let _ = folder.write_facts(&facts);
+    if let Ok(records) = folder.records() {
+        let _ = folder.export_histograms(&Totals::of(records.iter().flatten()), facts.started);
+    }
+}
+
+fn inputs_done(folder: &RunFolder) -> u64 {
+    folder.records().map_or(0, |records| {
+        records.iter().flatten().map(|record| Totals::of([record]).counter(Counter::Inputs)).sum()
+    })
+}
+
+/// Writes down what became of a child; a death that a walk is to blame for is a finding.
+fn note_end(folder: &RunFolder, pid: i32, end: ChildEnd, next: Next) {
+    let record = folder
+        .records()
+        .ok()
+        .and_then(|records| records.into_iter().flatten().find(|record| record.pid == u64::from(pid.unsigned_abs())));
+    let in_flight = record.as_ref().map(Record::in_flight).unwrap_or_default();
+    let path = folder.path().join(format!("hs_err_pid{pid}.log"));
+    let log = std::fs::read(&path).ok().map(|bytes| CrashLog::parse(&bytes));
+    let (exit_code, signal) = match end {
+        ChildEnd::Exited(code) => (Some(code), None),
+        ChildEnd::Killed(signal) => (None, Some(signal)),
+    };
+    let ended = match end {
+        _ if next == Next::End(130) => Ended::Interrupted,
+        ChildEnd::Exited(RETIRED) => Ended::Retired,
+        // Told by the session or by libFuzzer on purpose: an error that was named, or a survey that was told to stop.
+        ChildEnd::Exited(0..=4) => Ended::ByItself(Exit::Code(0)),
+        ChildEnd::Exited(LIBFUZZER_TIMEOUT) => Ended::StoodStill,
+        ChildEnd::Exited(code) => Ended::ByItself(Exit::Code(code)),
+        ChildEnd::Killed(signal) => Ended::ByItself(Exit::Signal(signal)),
+    };
+    let death = Death {
+        ended,
+        log: log.as_ref(),
+        open_walk: !in_flight.is_empty(),
+        recoveries: record.as_ref().map_or(0, |record| Totals::of([record]).counter(Counter::Recoveries)),
+        oom_killed: false,
+    };
+    let outcome = classify(&death);
+    let process = ProcessEnd {
+        schema: SCHEMA,
+        pid: pid.unsigned_abs(),
+        at: Timestamp::now(),
+        outcome,
+        exit_code,
+        signal,
+        in_flight: in_flight.clone(),
+        crash_log: log.is_some().then(|| path.display().to_string()),
+    };
+    let _ = folder.append_process(&process);
+    if outcome.is_orderly() {
+        return;
+    }
+    let tainted = match blame(outcome, &death) {
+        Blame::Walk => false,
+        Blame::Recovery => true,
+        Blame::Nobody | Blame::Environment => {
+            eprintln!("walkfuzz: process {pid} ended outside any walk ({outcome:?}): not counted as a finding");
+            return;
+        }
+    };
+    if let (Ok(facts), Some(record)) = (folder.facts(), record) {
+        let finding = crate::assemble::death(folder, &facts, &record, outcome, log.as_ref(), tainted);
+        eprintln!("walkfuzz: process {pid} died: {}", finding.title);
+        let _ = folder.append_finding(&finding);
+    }
+}

@@ -1,0 +1,66 @@
+//! Why a session cannot start or go on.
+
+use walkfuzz_engine::EngineError;
+
+/// Errors of a session. Each is one sentence that names what is wrong.
+#[derive(Debug, thiserror::Error)]
+pub enum HarnessError {
+    /// A variable of the environment.
+    #[error("{name}={value} means nothing: wanted {wanted}")]
+    Variable {
+        /// Its name.
+        name: &'static str,
+        /// What it was set to.
+        value: String,
+        /// What it may be.
+        wanted: String,
+    },
+    /// The JVM.
+    #[error(transparent)]
+    Jvm(#[from] walkfuzz_jvm::JvmError),
+    /// The workload.
+    #[error("only {registered} of {wanted} workload threads registered in time")]
+    Workload {
+        /// How many did.
+        registered: usize,
+        /// How many should have.
+        wanted: usize,
+    },
+    /// HotSpot's tables.
+    #[error("cannot read HotSpot's own structures: {0}")]
+    VmStructs(String),
+    /// Symbols of libjvm.
+    #[error("cannot read symbols: {0}")]
+    Symbols(#[from] walkfuzz_symbols::Error),
+    /// The guard.
+    #[error("cannot set up crash protection: {0}")]
+    Guard(#[from] walkfuzz_guard::GuardError),
+    /// The engine.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    /// The record.
+    #[error(transparent)]
+    Record(#[from] walkfuzz_record::RecordError),
+    /// The run folder.
+    #[error(transparent)]
+    Store(#[from] walkfuzz_record::StoreError),
+    /// A system call.
+    #[error("{what}: {source}")]
+    System {
+        /// What was tried.
+        what: &'static str,
+        /// The kernel's answer.
+        source: std::io::Error,
+    },
+}
+
+impl HarnessError {
+    /// The exit code of a program that ends with this error: 2 for usage, 3 for the environment.
+    #[must_use]
+    pub fn exit_code(&self) -> i32 {
+        match self {
+            HarnessError::Variable { .. } => 2,
+            _ => 3,
+        }
+    }
+}

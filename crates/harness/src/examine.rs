@@ -1,0 +1,222 @@
+//! What a frozen copy finds out about a suspect: does it come back, and how small can it be.
+//!
+//! Runs in a copy of the moment in which the walk faulted: single-threaded, may allocate, is ended when its time is over.
+//! The answer goes back through a file, because the copy shares no heap with the process it came from.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use walkfuzz_context::tier::{Position, Tier, WalkMode};
+use walkfuzz_context::{Address, Arch, Edit, Perturbation, Pc, Registers};
+use walkfuzz_engine::{FrozenCopy, FrozenEnd, Moment, Shared, freeze};
+use walkfuzz_guard::read_checked;
+use walkfuzz_record::WalkOutcome;
+use walkfuzz_record::finding::FindingRegisters;
+use walkfuzz_symbols::instruction_at;
+use walkfuzz_walkers::{TraceBuffer, Walker};
+
+use crate::minimise::minimise;
+use crate::names::Names;
+use crate::walks::outcome;
+use crate::world::World;
+
+/// Repetitions in further copies of the same moment.
+pub(crate) const REPETITIONS: u64 = 3;
+/// Walks that minimising may cost; a hang costs a second each.
+const BUDGET: usize = 20_000;
+const BUDGET_HANG: usize = 6;
+/// How long one copy may take.
+pub(crate) const LIMIT: Duration = Duration::from_secs(20);
+
+/// A walk that did what a maintainer should see.
+#[derive(Clone, Debug)]
+pub(crate) struct Suspect {
+    /// Its signature.
+    pub(crate) signature: String,
+    /// What was done to the moment's context.
+    pub(crate) perturbation: Perturbation,
+    /// How many frames were asked for.
+    pub(crate) depth: i32,
+    /// What came of it.
+    pub(crate) outcome: WalkOutcome,
+}
+
+/// What the copy found out.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Examined {
+    /// How many of [`REPETITIONS`] copies gave the same signature.
+    pub(crate) repeated: u64,
+    /// The smallest perturbation, as its stable bytes.
+    pub(crate) perturbation: Vec<u8>,
+    /// Its tier, as a number.
+    pub(crate) tier: u8,
+    /// How many walks the search took.
+    pub(crate) walks: usize,
+    /// The class of the context, as [`walkfuzz_context::NaturalClass::index`].
+    pub(crate) class: usize,
+    /// Registers before and after.
+    pub(crate) registers: FindingRegisters,
+    /// Where it faulted.
+    pub(crate) fault_pc: u64,
+    /// What it accessed.
+    pub(crate) address: u64,
+    /// The signal's code.
+    pub(crate) code: i32,
+    /// The faulting instruction.
+    pub(crate) instruction: Option<String>,
+    /// The kind of code at the walked pc, the blob's name, the offset in it.
+    pub(crate) blob: (String, Option<String>, Option<u64>),
+}
+
+/// Starts the examination of `suspect` in a copy of `moment`. Its result appears at `path`.
+pub(crate) fn start(
+    moment: &mut Moment,
+    world: &mut World,
+    walker: &dyn Walker,
+    names: &Names,
+    suspect: &Suspect,
+    path: PathBuf,
+) -> std::io::Result<FrozenCopy> {
+    freeze(moment, LIMIT, |moment| {
+        let mut examiner = Examiner { world, walker, names, suspect, trace: TraceBuffer::new() };
+        if let Some(examined) = examiner.examine(moment) {
+            let _ = write(&path, &examined);
+        }
+    })
+}
+
+/// Written beside and renamed, so that the reader never sees half of it.
+fn write(path: &Path, examined: &Examined) -> std::io::Result<()> {
+    let beside = path.with_extension("part");
+    std::fs::write(&beside, serde_json::to_vec(examined)?)?;
+    std::fs::rename(beside, path)
+}
+
+/// Reads an examination's result, and removes it.
+pub(crate) fn take(path: &Path) -> Option<Examined> {
+    let bytes = std::fs::read(path).ok()?;
+    let _ = std::fs::remove_file(path);
+    serde_json::from_slice(&bytes).ok()
+}
+
+struct Examiner<'a> {
+    world: &'a mut World,
+    walker: &'a dyn Walker,
+    names: &'a Names,
+    suspect: &'a Suspect,
+    trace: Box<TraceBuffer>,
+}
+
+impl Examiner<'_> {
+    fn examine(&mut self, moment: &mut Moment) -> Option<Examined> {
+        let untouched = moment.untouched;
+        let given = self.suspect.perturbation;
+        let start_tier = self.tier(&untouched, &self.registers(&untouched, &given));
+        let natural = self.natural_candidates(&untouched);
+        let budget = if self.suspect.outcome == WalkOutcome::Hang { BUDGET_HANG } else { BUDGET };
+        let (smallest, tier, walks) =
+            minimise(Arch::NATIVE, &given, start_tier, &natural, budget, |candidate| {
+                let registers = self.registers(&untouched, candidate);
+                let same = self.has_signature(moment, &registers);
+                same.then(|| self.tier(&untouched, &registers))
+            });
+        let after = self.registers(&untouched, &smallest);
+        let repeated = (0..REPETITIONS).filter(|_| self.repeats_in_copy(moment, &after) == Some(true)).count();
+        // Walk once more here, for the details of the smallest form.
+        let outcome = self.walk(moment, &after);
+        let fault = *moment.fault();
+        let (fault_pc, address, code) = match outcome {
+            WalkOutcome::Fault(fault) => (fault.pc.0, fault.address.0, fault.code),
+            _ => (fault.pc().0, 0, 0),
+        };
+        let mut bytes = [0; 16];
+        let readable = (1..=bytes.len()).rev().find(|&length| {
+            bytes.get_mut(..length).is_some_and(|part| read_checked(Address(fault_pc), part).is_ok())
+        });
+        let instruction = readable
+            .and_then(|length| bytes.get(..length))
+            .and_then(|bytes| instruction_at(Arch::NATIVE, bytes, Pc(fault_pc)));
+        let described = self.world.describe_code(after.pc());
+        let kind = self.world.code.kind(Address(after.pc().0));
+        Some(Examined {
+            repeated: repeated as u64,
+            perturbation: walkfuzz_context::codec::perturbation_to_bytes(Arch::NATIVE, &smallest),
+            tier: tier as u8,
+            walks,
+            class: self.world.classifier.class(&self.world.code, &after).index(),
+            registers: FindingRegisters::new(&untouched, &after),
+            fault_pc,
+            address,
+            code,
+            instruction,
+            blob: (
+                kind.name().to_owned(),
+                described.as_ref().map(|(name, _)| name.clone()),
+                described.map(|(_, offset)| offset),
+            ),
+        })
+    }
+
+    fn registers(&self, untouched: &Registers, perturbation: &Perturbation) -> Registers {
+        let mut registers = *untouched;
+        perturbation.apply(&mut registers, &self.world.landscape);
+        registers
+    }
+
+    fn tier(&mut self, before: &Registers, after: &Registers) -> Tier {
+        let world = &mut *self.world;
+        world.classifier.tier(&world.code, &world.landscape, before, after, WalkMode::InHandler)
+    }
+
+    fn walk(&mut self, moment: &mut Moment, registers: &Registers) -> WalkOutcome {
+        match moment.walk(self.walker, registers, self.suspect.depth, &mut self.trace) {
+            Some(walked) => outcome(&walked, moment.fault(), self.suspect.depth),
+            None => WalkOutcome::Frames(0),
+        }
+    }
+
+    fn has_signature(&mut self, moment: &mut Moment, registers: &Registers) -> bool {
+        let outcome = self.walk(moment, registers);
+        self.names.signature(&self.world.modules, self.walker, &outcome).as_deref() == Some(&self.suspect.signature)
+    }
+
+    /// The same walk in a copy of this copy: nothing that was walked before can have left a trace.
+    fn repeats_in_copy(&mut self, moment: &mut Moment, registers: &Registers) -> Option<bool> {
+        let mut answer = Shared::new(false).ok()?;
+        let seen = &raw mut *answer;
+        let mut copy = freeze(moment, Duration::from_secs(3), |moment| {
+            let same = self.has_signature(moment, registers);
+            // SAFETY: the mapping is shared, lives until the copy has ended, and is read only after that.
+            unsafe { seen.write_volatile(same) };
+        })
+        .ok()?;
+        (copy.wait() == FrozenEnd::Done).then_some(*answer)
+    }
+
+    /// States that the code at the moment's pc passes through (tier T1), and those with an odd fp (T2).
+    fn natural_candidates(&mut self, untouched: &Registers) -> Vec<Perturbation> {
+        const MOST: usize = 600;
+        let pc = untouched.pc();
+        let Some(depth) = self.world.classifier.place(&self.world.code, pc).depth else { return Vec::new() };
+        let Some(blob) = self.world.code.blob(Address(pc.0)).cloned() else { return Vec::new() };
+        let arch = untouched.arch;
+        let mut candidates = Vec::new();
+        for state in self.world.classifier.frame_map(&blob).states().iter().take(MOST) {
+            let (Some(there), false) = (state.depth, state.position == Position::Unknown) else { continue };
+            let mut perturbation = Perturbation::UNTOUCHED;
+            let by_pc = i32::try_from(state.pc.0.wrapping_sub(pc.0).cast_signed()).unwrap_or(0);
+            let by_sp = i64::from(depth) - i64::from(there);
+            if by_pc != 0 {
+                perturbation.push(Edit::Nudge { register: arch.pc(), delta: by_pc });
+            }
+            if by_sp != 0 {
+                perturbation.push(Edit::Nudge { register: arch.sp(), delta: by_sp as i32 });
+            }
+            if !perturbation.edits().is_empty() {
+                candidates.push(perturbation);
+            }
+        }
+        candidates
+    }
+}

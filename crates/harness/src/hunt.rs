@@ -1,0 +1,317 @@
+//! Findings of a session: noticed, examined in frozen copies, tried at other moments, written down.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use walkfuzz_context::codec::decode_perturbation;
+use walkfuzz_context::{Arch, Batch, NaturalClass, Perturbation, Tier, Witness};
+use walkfuzz_engine::{FrozenCopy, FrozenEnd, Moment};
+use walkfuzz_record::{Finding, KOfN, RunFacts, RunFolder, WalkOutcome};
+use walkfuzz_symbols::Modules;
+use walkfuzz_walkers::{TraceBuffer, Walker};
+
+use crate::assemble::{Parts, finding};
+use crate::examine::{self, Examined, REPETITIONS, Suspect};
+use crate::names::Names;
+use crate::walks::{BatchReport, Bench};
+use crate::world::World;
+
+/// Copies that may examine at the same time: each may use a core and the memory that the JVM changes meanwhile.
+const COPIES: usize = 2;
+/// Other moments that a confirmed finding is tried at.
+pub(crate) const MOMENTS: u64 = 100;
+/// How often an examination is tried before it is given up.
+const ATTEMPTS: u32 = 3;
+/// How long the end of a run waits for examinations under way.
+const LAST_WAIT: Duration = Duration::from_secs(25);
+
+/// Where a signature stands.
+enum Stage {
+    /// Not examined yet, or not with success.
+    Noticed,
+    /// A copy is at work.
+    Examining(Box<Examination>),
+    /// Examined; being tried at other moments.
+    Examined,
+    /// Given up, or done.
+    Settled,
+}
+
+struct Examination {
+    copy: FrozenCopy,
+    result: PathBuf,
+}
+
+/// One signature.
+struct Case {
+    signature: String,
+    stage: Stage,
+    attempts: u32,
+    finding: Finding,
+    class: Option<NaturalClass>,
+    tier: Tier,
+    perturbation: Perturbation,
+    depth: i32,
+    elsewhere: KOfN,
+    /// Occurrences that are not written down yet.
+    unwritten: u64,
+}
+
+/// All signatures of a session.
+pub(crate) struct Hunt {
+    run: Arc<RunFolder>,
+    facts: RunFacts,
+    names: Names,
+    /// From (signal, pc) to the case.
+    sites: HashMap<(i32, u64), usize>,
+    cases: Vec<Case>,
+    examinations: u32,
+    recovered: bool,
+    last_new: Option<Instant>,
+}
+
+/// What the progress line shows.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Found {
+    /// Signatures.
+    pub(crate) signatures: usize,
+    /// Of those, examined.
+    pub(crate) examined: usize,
+    /// Signatures per tier.
+    pub(crate) tiers: [usize; 5],
+    /// When the last new one came.
+    pub(crate) last_new: Option<Instant>,
+}
+
+impl Hunt {
+    pub(crate) fn new(run: Arc<RunFolder>, facts: RunFacts) -> Self {
+        Self {
+            run,
+            facts,
+            names: Names::default(),
+            sites: HashMap::new(),
+            cases: Vec::new(),
+            examinations: 0,
+            recovered: false,
+            last_new: None,
+        }
+    }
+
+    fn key(outcome: &WalkOutcome) -> (i32, u64) {
+        match outcome {
+            WalkOutcome::Fault(fault) => (fault.signal, fault.pc.0),
+            other => (-(other.kind() as i32), 0),
+        }
+    }
+
+    /// Counts an occurrence. True if somebody should [`pursue`](Self::pursue) it.
+    pub(crate) fn notice(&mut self, outcome: &WalkOutcome) -> bool {
+        let Some(&case) = self.sites.get(&Self::key(outcome)) else { return true };
+        let Some(case) = self.cases.get_mut(case) else { return false };
+        case.unwritten += 1;
+        matches!(case.stage, Stage::Noticed) && self.running() < COPIES
+    }
+
+    fn running(&self) -> usize {
+        self.cases.iter().filter(|case| matches!(case.stage, Stage::Examining(_))).count()
+    }
+
+    /// The signature of an outcome, for messages.
+    pub(crate) fn signature(&self, modules: &Modules, walker: &dyn Walker, outcome: &WalkOutcome) -> String {
+        self.names.signature(modules, walker, outcome).map_or_else(String::new, |text| text.to_string())
+    }
+
+    /// Opens a case, or examines one that has waited. `index` is the walk's place in the batch; past its end: the control.
+    pub(crate) fn pursue(
+        &mut self,
+        moment: &mut Moment,
+        world: &mut World,
+        walker: &dyn Walker,
+        batch: &Batch,
+        index: usize,
+        report: &BatchReport,
+    ) {
+        let outcome = report.walks().get(index).map_or(report.control.outcome, |walk| walk.outcome);
+        let perturbation = batch.walks().get(index).copied().unwrap_or(Perturbation::UNTOUCHED);
+        let Some(signature) = self.names.signature(&world.modules, walker, &outcome) else { return };
+        let suspect = Suspect {
+            signature: signature.to_string(),
+            perturbation,
+            depth: i32::from(batch.depth.frames()),
+            outcome,
+        };
+        let case = match self.cases.iter().position(|case| *case.signature == *signature) {
+            Some(case) => case,
+            None => self.open(moment, world, walker, batch, &suspect),
+        };
+        self.sites.insert(Self::key(&outcome), case);
+        self.recovered = true;
+        if self.running() >= COPIES {
+            return;
+        }
+        let result = self.run.path().join(format!("examined-{}-{}.json", std::process::id(), self.examinations));
+        self.examinations += 1;
+        let Some(case) = self.cases.get_mut(case) else { return };
+        if !matches!(case.stage, Stage::Noticed) {
+            return;
+        }
+        case.attempts += 1;
+        match examine::start(moment, world, walker, &self.names, &suspect, result.clone()) {
+            Ok(copy) => case.stage = Stage::Examining(Box::new(Examination { copy, result })),
+            Err(_) if case.attempts >= ATTEMPTS => case.stage = Stage::Settled,
+            Err(_) => {}
+        }
+    }
+
+    /// Writes a new signature down at once, with what is known so far.
+    fn open(
+        &mut self,
+        moment: &Moment,
+        world: &mut World,
+        walker: &dyn Walker,
+        batch: &Batch,
+        suspect: &Suspect,
+    ) -> usize {
+        let mut alone = *batch;
+        alone.set_walks(&[suspect.perturbation]);
+        let mut after = moment.untouched;
+        suspect.perturbation.apply(&mut after, &world.landscape);
+        let tier = world.classifier.tier(
+            &world.code,
+            &world.landscape,
+            &moment.untouched,
+            &after,
+            walkfuzz_context::WalkMode::InHandler,
+        );
+        let class = world.classifier.class(&world.code, &after);
+        let finding = finding(&Parts {
+            run: &self.run,
+            facts: &self.facts,
+            world,
+            walker,
+            suspect,
+            batch: &alone,
+            moment,
+            after: &after,
+            tier,
+            witness: world.witness.witness(class),
+            tainted: self.recovered,
+        });
+        let _ = self.run.append_finding(&finding);
+        self.last_new = Some(Instant::now());
+        self.cases.push(Case {
+            signature: suspect.signature.clone(),
+            stage: Stage::Noticed,
+            attempts: 0,
+            finding,
+            class: Some(class),
+            tier,
+            perturbation: suspect.perturbation,
+            depth: suspect.depth,
+            elsewhere: KOfN::new(0, 0),
+            unwritten: 0,
+        });
+        self.cases.len() - 1
+    }
+
+    /// Tries confirmed findings at a new moment.
+    pub(crate) fn try_elsewhere(
+        &mut self,
+        moment: &mut Moment,
+        bench: &Bench<'_>,
+        modules: &Modules,
+        trace: &mut TraceBuffer,
+    ) {
+        for case in &mut self.cases {
+            if !matches!(case.stage, Stage::Examined) || case.elsewhere.of >= MOMENTS {
+                continue;
+            }
+            let (registers, _) = bench.perturbed(moment, &case.perturbation);
+            let walk = bench.walk(moment, &registers, u8::MAX, case.depth, trace);
+            let same = self.names.signature(modules, bench.walker, &walk.outcome);
+            let again = u64::from(same.as_deref() == Some(&*case.signature));
+            case.elsewhere = KOfN::new(case.elsewhere.k + again, case.elsewhere.of + 1);
+        }
+    }
+
+    /// Collects finished examinations, and writes down what has changed.
+    pub(crate) fn poll(&mut self, world: &World) {
+        for index in 0..self.cases.len() {
+            let Some(case) = self.cases.get_mut(index) else { continue };
+            match &mut case.stage {
+                Stage::Examining(examination) => {
+                    let Some(end) = examination.copy.poll() else { continue };
+                    let examined = examine::take(&examination.result);
+                    let done = end == FrozenEnd::Done;
+                    self.examined(index, examined.filter(|_| done), world);
+                }
+                Stage::Examined if case.elsewhere.of >= MOMENTS => {
+                    case.stage = Stage::Settled;
+                    self.write(index, world);
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn examined(&mut self, index: usize, examined: Option<Examined>, world: &World) {
+        let Some(case) = self.cases.get_mut(index) else { return };
+        let Some(examined) = examined else {
+            case.stage = if case.attempts >= ATTEMPTS { Stage::Settled } else { Stage::Noticed };
+            return;
+        };
+        case.stage = Stage::Examined;
+        case.perturbation = decode_perturbation(&examined.perturbation).1;
+        case.tier = Tier::ALL.get(usize::from(examined.tier)).copied().unwrap_or(Tier::T4);
+        case.class = NaturalClass::from_index(examined.class);
+        crate::assemble::refine(&self.run, &mut case.finding, &examined, &case.perturbation, case.depth);
+        self.write(index, world);
+    }
+
+    /// Appends the finding as it stands now, with the occurrences since it was last written.
+    fn write(&mut self, index: usize, world: &World) {
+        let Some(case) = self.cases.get_mut(index) else { return };
+        let witness = case.class.map_or(Witness::default(), |class| world.witness.witness(class));
+        crate::assemble::judge(&mut case.finding, case.tier, witness, case.elsewhere);
+        case.finding.count = case.unwritten;
+        case.finding.last_seen = Timestamp::now();
+        if self.run.append_finding(&case.finding).is_ok() {
+            case.unwritten = 0;
+        }
+    }
+
+    /// Waits for examinations under way, and writes everything down.
+    pub(crate) fn finish(&mut self, world: &World) {
+        let began = Instant::now();
+        while self.running() > 0 && began.elapsed() < LAST_WAIT {
+            self.poll(world);
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        for index in 0..self.cases.len() {
+            self.write(index, world);
+        }
+    }
+
+    /// For the progress line.
+    pub(crate) fn found(&self) -> Found {
+        let mut found = Found { signatures: self.cases.len(), last_new: self.last_new, ..Found::default() };
+        for case in &self.cases {
+            found.examined += usize::from(matches!(case.stage, Stage::Examined | Stage::Settled));
+            if let Some(count) = found.tiers.get_mut(case.tier as usize) {
+                *count += 1;
+            }
+        }
+        found
+    }
+}
+
+/// The share of repetitions that a finding needs to count as confirmed.
+pub(crate) const fn repetitions() -> u64 {
+    REPETITIONS
+}
+
+/// Whose registers a session's inputs are for.
+pub(crate) const ARCH: Arch = Arch::NATIVE;

@@ -1,0 +1,45 @@
+//! From an outcome to its signature. Symbolising costs microseconds the first time, so answers are kept by pc.
+
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
+
+use walkfuzz_record::WalkOutcome;
+use walkfuzz_symbols::Modules;
+use walkfuzz_triage::{Kind, Signal, Signature};
+use walkfuzz_walkers::Walker;
+
+/// Signatures by (signal, pc).
+#[derive(Default)]
+pub(crate) struct Names {
+    known: RefCell<HashMap<(i32, u64), Rc<str>>>,
+}
+
+impl Names {
+    /// The signature of an outcome that a maintainer should see, as its stable text; `None` for any other.
+    pub(crate) fn signature(&self, modules: &Modules, walker: &dyn Walker, outcome: &WalkOutcome) -> Option<Rc<str>> {
+        let key = match outcome {
+            WalkOutcome::Fault(fault) => (fault.signal, fault.pc.0),
+            WalkOutcome::Hang => (-1, 0),
+            WalkOutcome::Breach(breach) => (-2, *breach as u64),
+            WalkOutcome::WrongFrames => (-3, 0),
+            WalkOutcome::Frames(_) | WalkOutcome::Error(_) => return None,
+        };
+        let make = || -> Rc<str> {
+            let name = walker.name();
+            let signature = match outcome {
+                WalkOutcome::Fault(fault) => {
+                    let kind = Signal::from_number(fault.signal).map_or(Kind::Breach, Kind::Signal);
+                    Signature::new(kind, modules.symbolise(fault.pc).site(), name)
+                }
+                WalkOutcome::Breach(breach) => Signature::new(Kind::Breach, format!("{breach:?}").to_lowercase(), name),
+                WalkOutcome::WrongFrames => Signature::new(Kind::WrongFrames, "walk", name),
+                WalkOutcome::Hang | WalkOutcome::Frames(_) | WalkOutcome::Error(_) => {
+                    Signature::new(Kind::Hang, "walk", name)
+                }
+            };
+            signature.to_string().into()
+        };
+        Some(Rc::clone(self.known.borrow_mut().entry(key).or_insert_with(make)))
+    }
+}

@@ -1,0 +1,111 @@
+//! The run folder of a session, and the facts that stand in it.
+
+use std::path::Path;
+
+use jiff::Timestamp;
+use walkfuzz_context::Arch;
+use walkfuzz_jvm::{Jvm, JvmOptions};
+use walkfuzz_record::{
+    Generation, JvmFacts, MachineFacts, Options, RunFacts, RunFolder, SCHEMA, WalkerInfo,
+};
+
+use crate::error::HarnessError;
+use crate::settings::Settings;
+
+/// Makes a run folder for a JVM that is yet to be started.
+///
+/// # Errors
+/// It cannot be made.
+pub fn create(settings: &Settings, options: &JvmOptions, arguments: &[String]) -> Result<RunFolder, HarnessError> {
+    let jvm = JvmFacts {
+        version: options.jdk.version.to_string(),
+        build_id: options.jdk.build_id.clone().unwrap_or_default(),
+        options: options.arguments(),
+        ..JvmFacts::default()
+    };
+    Ok(RunFolder::create(&settings.runs, &facts_of(settings, jvm, arguments))?)
+}
+
+/// The facts of a session with a running JVM.
+pub(crate) fn facts(settings: &Settings, jvm: &Jvm, arguments: &[String]) -> RunFacts {
+    let jdk = jvm.jdk();
+    let collector = jvm
+        .arguments()
+        .iter()
+        .find_map(|argument| argument.strip_prefix("-XX:+Use").and_then(|rest| rest.strip_suffix("GC")))
+        .map_or_else(|| "default".to_owned(), str::to_lowercase);
+    let jvm = JvmFacts {
+        version: jdk.version.to_string(),
+        vendor: jdk.implementor.clone().unwrap_or_default(),
+        build_id: jdk.build_id.clone().unwrap_or_default(),
+        collector,
+        options: jvm.arguments().to_vec(),
+    };
+    facts_of(settings, jvm, arguments)
+}
+
+fn facts_of(settings: &Settings, jvm: JvmFacts, arguments: &[String]) -> RunFacts {
+    let walker = WalkerInfo { name: "agct".to_owned(), generation: Generation::Agct, version: jvm.version.clone() };
+    RunFacts {
+        schema: SCHEMA,
+        walkfuzz: env!("CARGO_PKG_VERSION").to_owned(),
+        driver: "fuzz".to_owned(),
+        command: arguments.to_vec(),
+        seed: Some(settings.seed),
+        started: Timestamp::now(),
+        finished: None,
+        walkers: vec![walker],
+        jvm,
+        machine: machine(),
+    }
+}
+
+/// This machine.
+fn machine() -> MachineFacts {
+    MachineFacts {
+        arch: Arch::NATIVE.name().to_owned(),
+        kernel: std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned(),
+        cpus: std::thread::available_parallelism().map_or(0, |cpus| cpus.get() as u32),
+        emulated: emulated(),
+    }
+}
+
+/// Whether an emulator runs this program: qemu-user shows the host's processor in /proc/cpuinfo or none that is ours.
+fn emulated() -> bool {
+    let info = std::fs::read_to_string(Path::new("/proc/cpuinfo")).unwrap_or_default();
+    match Arch::NATIVE {
+        Arch::X86_64 => !info.contains("vendor_id"),
+        Arch::Aarch64 => !info.contains("CPU implementer"),
+    }
+}
+
+/// How the record of a session is laid out. Lane 0 is the flow's.
+pub(crate) fn record_options(facts: &RunFacts) -> Options {
+    Options {
+        lanes: 2,
+        walkers: facts.walkers.clone(),
+        jvm_build_id: facts.jvm.build_id.clone(),
+        jvm_version: facts.jvm.version.clone(),
+        tick_hz: tick_hz(),
+    }
+}
+
+/// Ticks of the time-stamp counter per second, measured over a few milliseconds.
+fn tick_hz() -> u64 {
+    use std::time::{Duration, Instant};
+    let (began, first) = (Instant::now(), walkfuzz_engine::ticks());
+    while began.elapsed() < Duration::from_millis(5) {
+        std::hint::spin_loop();
+    }
+    let passed = walkfuzz_engine::ticks().wrapping_sub(first);
+    (passed as f64 / began.elapsed().as_secs_f64()) as u64
+}
+
+/// Ends the process without running exit handlers: the JVM's would meet threads that still run Java code.
+pub(crate) fn end_process(code: i32) -> ! {
+    use std::io::Write as _;
+    let _ = std::io::stderr().flush();
+    let _ = std::io::stdout().flush();
+    // SAFETY: ends the process.
+    unsafe { libc::_exit(code) }
+}

@@ -1,0 +1,105 @@
+//! What a user can set from the environment. Flags would not do: libFuzzer's command line belongs to its users.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use crate::error::HarnessError;
+
+/// Settings of one session.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Where run folders are made.
+    pub runs: PathBuf,
+    /// Which engine holds the threads.
+    pub engine: EngineKind,
+    /// Abort at the first finding, whatever libFuzzer's arguments say.
+    pub strict: bool,
+    /// Whether a parent process restarts the JVM when it dies.
+    pub supervise: bool,
+    /// Recoveries after which the process is retired.
+    pub retire_after: u64,
+    /// A walk that takes longer has hung.
+    pub hang: Duration,
+    /// Seed of the workload.
+    pub seed: u64,
+    /// Workload threads that take turns.
+    pub threads: usize,
+    /// How long the workload warms up before the first input.
+    pub warm_up: Duration,
+    /// No feedback and no corpus: every input is generated afresh.
+    pub blind: bool,
+    /// Moments that a single file is tried at before it counts as not reproduced.
+    pub attempts: u32,
+}
+
+/// The engines that a fuzzing session can use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum EngineKind {
+    /// A held thread serves many inputs.
+    Live,
+    /// A walk at each instruction.
+    Step,
+    /// A forked copy per input.
+    Frozen,
+}
+
+/// Every variable that is read, with its default and meaning, as documentation shows it.
+pub const VARIABLES: [(&str, &str, &str); 11] = [
+    ("WALKFUZZ_RUNS", "walkfuzz-runs", "folder that run folders are made in"),
+    ("WALKFUZZ_ENGINE", "live", "live, step or frozen"),
+    ("WALKFUZZ_STRICT", "0", "1: abort at the first finding"),
+    ("WALKFUZZ_SUPERVISE", "1", "0: do not restart the JVM when it dies"),
+    ("WALKFUZZ_RETIRE_AFTER", "5000000", "recoveries after which the process is retired"),
+    ("WALKFUZZ_HANG_MS", "500", "a walk that takes longer has hung"),
+    ("WALKFUZZ_SEED", "1", "seed of the Java workload"),
+    ("WALKFUZZ_THREADS", "4", "Java threads that take turns (1 to 16)"),
+    ("WALKFUZZ_WARM_UP_MS", "300", "how long the workload runs before the first input"),
+    ("WALKFUZZ_BLIND", "0", "1: generate every input afresh, without corpus and feedback"),
+    ("WALKFUZZ_ATTEMPTS", "400", "moments that a single file is tried at"),
+];
+
+impl Settings {
+    /// Reads the environment.
+    ///
+    /// # Errors
+    /// A variable whose value means nothing, by name.
+    pub fn from_environment() -> Result<Self, HarnessError> {
+        let value = |name: &'static str| -> String {
+            let default = VARIABLES.iter().find(|(known, ..)| *known == name).map_or("", |(_, default, _)| default);
+            std::env::var(name).ok().filter(|value| !value.is_empty()).unwrap_or_else(|| default.to_owned())
+        };
+        let number = |name: &'static str, allowed: std::ops::RangeInclusive<u64>| -> Result<u64, HarnessError> {
+            let text = value(name);
+            text.parse().ok().filter(|number| allowed.contains(number)).ok_or(HarnessError::Variable {
+                name,
+                value: text,
+                wanted: format!("a number from {} to {}", allowed.start(), allowed.end()),
+            })
+        };
+        let engine = match value("WALKFUZZ_ENGINE").as_str() {
+            "live" => EngineKind::Live,
+            "step" => EngineKind::Step,
+            "frozen" => EngineKind::Frozen,
+            other => {
+                return Err(HarnessError::Variable {
+                    name: "WALKFUZZ_ENGINE",
+                    value: other.to_owned(),
+                    wanted: "live, step or frozen".to_owned(),
+                });
+            }
+        };
+        Ok(Self {
+            runs: PathBuf::from(value("WALKFUZZ_RUNS")),
+            engine,
+            strict: number("WALKFUZZ_STRICT", 0..=1)? == 1,
+            supervise: number("WALKFUZZ_SUPERVISE", 0..=1)? == 1,
+            retire_after: number("WALKFUZZ_RETIRE_AFTER", 1..=u64::MAX)?,
+            hang: Duration::from_millis(number("WALKFUZZ_HANG_MS", 10..=600_000)?),
+            seed: number("WALKFUZZ_SEED", 0..=u64::MAX)?,
+            threads: number("WALKFUZZ_THREADS", 1..=16)? as usize,
+            warm_up: Duration::from_millis(number("WALKFUZZ_WARM_UP_MS", 0..=600_000)?),
+            blind: number("WALKFUZZ_BLIND", 0..=1)? == 1,
+            attempts: number("WALKFUZZ_ATTEMPTS", 1..=1_000_000)? as u32,
+        })
+    }
+}

@@ -1,0 +1,159 @@
+//! The walks of one input, at one moment: a control walk, then each perturbation.
+//!
+//! Runs on a held thread: allocates nothing, locks nothing. What came of it stands in a [`BatchReport`], which may lie in
+//! memory that is shared with a frozen copy.
+
+use walkfuzz_context::{Batch, BlobKind, LandscapeTable, MAX_WALKS, Perturbation, Registers};
+use walkfuzz_engine::{Ended, Moment, Walked};
+use walkfuzz_guard::{Fault, FaultKind};
+use walkfuzz_record::{Breach, Counter, FaultRecord, Lane, WalkOutcome, WalkerId};
+use walkfuzz_vmstructs::CodeMap;
+use walkfuzz_walkers::{TraceBuffer, Walker};
+
+/// What came of one walk.
+#[derive(Clone, Copy, Debug)]
+pub struct WalkReport {
+    /// Its outcome.
+    pub outcome: WalkOutcome,
+    /// SafeFetch faults on the way.
+    pub near_misses: u32,
+    /// Time inside the walker.
+    pub ticks: u64,
+    /// The top frame's method, 0 without frames.
+    pub top_method: u64,
+    /// What the walked pc lies in.
+    pub kind: BlobKind,
+}
+
+impl WalkReport {
+    const NONE: WalkReport =
+        WalkReport { outcome: WalkOutcome::Frames(0), near_misses: 0, ticks: 0, top_method: 0, kind: BlobKind::Outside };
+}
+
+/// What came of one input.
+#[derive(Clone, Copy, Debug)]
+pub struct BatchReport {
+    /// The untouched walk.
+    pub control: WalkReport,
+    /// Number of the moment.
+    pub serial: u64,
+    length: usize,
+    walks: [WalkReport; MAX_WALKS],
+}
+
+impl BatchReport {
+    /// Nothing walked yet.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { control: WalkReport::NONE, serial: 0, length: 0, walks: [WalkReport::NONE; MAX_WALKS] }
+    }
+
+    /// The perturbed walks, in the order of the batch.
+    #[must_use]
+    pub fn walks(&self) -> &[WalkReport] {
+        self.walks.get(..self.length).unwrap_or(&[])
+    }
+}
+
+impl Default for BatchReport {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// What a walk needs beside the moment.
+pub struct Bench<'a> {
+    /// The code under test.
+    pub walker: &'a dyn Walker,
+    /// Its number in the record.
+    pub walker_id: WalkerId,
+    /// What the value classes resolve to.
+    pub landscape: &'a LandscapeTable,
+    /// What an address lies in.
+    pub code: &'a CodeMap,
+    /// Where the walk is written down before it is made.
+    pub lane: &'a Lane,
+}
+
+impl Bench<'_> {
+    /// Walks from `registers` and writes it down; `index` is the walk's place in the batch.
+    #[inline]
+    pub fn walk(
+        &self,
+        moment: &mut Moment,
+        registers: &Registers,
+        index: u8,
+        depth: i32,
+        trace: &mut TraceBuffer,
+    ) -> WalkReport {
+        let kind = self.code.kind(walkfuzz_context::Address(registers.pc().0));
+        self.lane.begin_walk(index, self.walker_id, registers, &moment.untouched, kind);
+        let Some(walked) = moment.walk(self.walker, registers, depth, trace) else {
+            return WalkReport::NONE;
+        };
+        let outcome = outcome(&walked, moment.fault(), depth);
+        self.lane.end_walk(&outcome, u32::try_from(walked.ticks).unwrap_or(u32::MAX));
+        if walked.near_misses != 0 {
+            self.lane.add(Counter::NearMisses, u64::from(walked.near_misses));
+        }
+        let top_method = match outcome {
+            WalkOutcome::Frames(_) => trace.frames(1).first().map_or(0, |frame| frame.method),
+            _ => 0,
+        };
+        WalkReport { outcome, near_misses: walked.near_misses, ticks: walked.ticks, top_method, kind }
+    }
+
+    /// The registers that `perturbation` makes of the moment's.
+    #[inline]
+    #[must_use]
+    pub fn perturbed(&self, moment: &Moment, perturbation: &Perturbation) -> (Registers, u8) {
+        let mut registers = moment.untouched;
+        let applied = perturbation.apply(&mut registers, self.landscape);
+        (registers, applied.unresolved)
+    }
+
+    /// Walks a whole batch, a control walk first.
+    pub fn walk_batch(&self, moment: &mut Moment, batch: &Batch, trace: &mut TraceBuffer, report: &mut BatchReport) {
+        let depth = i32::from(batch.depth.frames());
+        let untouched = moment.untouched;
+        report.serial = moment.serial;
+        report.length = 0;
+        report.control = self.walk(moment, &untouched, u8::MAX, depth, trace);
+        self.lane.control(matches!(report.control.outcome, WalkOutcome::Frames(_)));
+        for (index, (perturbation, slot)) in (0_u8..).zip(batch.walks().iter().zip(report.walks.iter_mut())) {
+            let (registers, unresolved) = self.perturbed(moment, perturbation);
+            if unresolved != 0 {
+                self.lane.add(Counter::UnresolvedValues, u64::from(unresolved));
+            }
+            *slot = self.walk(moment, &registers, index, depth, trace);
+            report.length += 1;
+        }
+    }
+}
+
+/// Whether a maintainer should see it.
+#[must_use]
+pub fn is_suspicious(outcome: &WalkOutcome) -> bool {
+    match outcome {
+        WalkOutcome::Frames(_) | WalkOutcome::Error(_) => false,
+        WalkOutcome::Fault(_) | WalkOutcome::Hang | WalkOutcome::WrongFrames | WalkOutcome::Breach(_) => true,
+    }
+}
+
+/// What the guard and the walker say, as one outcome.
+pub(crate) fn outcome(walked: &Walked, fault: &Fault, depth: i32) -> WalkOutcome {
+    match walked.ended {
+        Ended::Returned(code) if code.0 > depth => WalkOutcome::Breach(Breach::Depth),
+        Ended::Returned(code) => WalkOutcome::from_num_frames(code.0),
+        Ended::Overran(_) => WalkOutcome::Breach(Breach::Canary),
+        Ended::Faulted => match fault.kind {
+            FaultKind::Hang => WalkOutcome::Hang,
+            _ => WalkOutcome::Fault(FaultRecord {
+                signal: fault.signal,
+                code: fault.code,
+                pc: fault.pc(),
+                address: fault.address,
+            }),
+        },
+    }
+}

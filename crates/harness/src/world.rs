@@ -1,0 +1,212 @@
+//! The JVM in this process, and what is known about it: tables, code cache, landscape, symbols.
+
+use std::time::{Duration, Instant};
+
+use walkfuzz_context::witness::{NaturalClass, WitnessTable};
+use walkfuzz_context::landscape::WALKED_STACK_WORDS;
+use walkfuzz_context::{Address, LandscapeTable, Pc, Registers, ValueClass};
+use walkfuzz_engine::{Filter, Moment};
+use walkfuzz_guard::{SafeFetchSite, read_word, set_jvm_handler, set_safefetch};
+use walkfuzz_record::Counter;
+use walkfuzz_symbols::{Modules, safefetch_sites};
+use walkfuzz_vmstructs::{CodeMap, HotSpot, LiveMemory, Maps, Span, Survey, Tid, fill, survey};
+
+use crate::classify::Classifier;
+use crate::error::HarnessError;
+
+/// How often the landscape is surveyed anew: every so many parks.
+const REFRESH_PARKS: u64 = 256;
+
+/// What is known about the JVM of this process.
+pub struct World {
+    /// What never changes.
+    pub hotspot: HotSpot,
+    /// Loaded modules and their symbols.
+    pub modules: Modules,
+    /// The code cache as of the last survey.
+    pub code: CodeMap,
+    /// What the value classes resolve to.
+    pub landscape: LandscapeTable,
+    /// Classes and tiers.
+    pub classifier: Classifier,
+    /// Natural contexts by class.
+    pub witness: Box<WitnessTable>,
+    memory: LiveMemory,
+    maps: Maps,
+    libjvm_text: Option<Span>,
+    stacks: Vec<(Tid, Span)>,
+    parks_at_survey: u64,
+    serial: u64,
+    words: Box<[u64; WALKED_STACK_WORDS]>,
+    /// How long the last survey took.
+    pub survey_time: Duration,
+}
+
+impl World {
+    /// Reads what can be read of the started JVM.
+    ///
+    /// # Errors
+    /// A missing entry of HotSpot's tables, by name.
+    pub fn attach() -> Result<Self, HarnessError> {
+        let modules = Modules::of_this_process()?;
+        let libjvm = modules.by_name("libjvm.so").ok_or(HarnessError::VmStructs("libjvm.so is not loaded".into()))?;
+        let table = libjvm.table();
+        let bias = libjvm.bias();
+        let base = libjvm.base;
+        let symbol = |name: &str| table.and_then(|table| table.address_of(name)).map(|offset| offset.wrapping_add(bias));
+        let memory = LiveMemory::new();
+        let hotspot =
+            HotSpot::attach(&memory, &symbol).map_err(|error| HarnessError::VmStructs(error.to_string()))?;
+        if let Some(table) = table {
+            let sites: Vec<SafeFetchSite> = safefetch_sites(table, base, |at| read_word(Address(at)).ok())
+                .iter()
+                .map(|site| SafeFetchSite { fault_pc: site.fault_pc, continuation_pc: site.continuation_pc })
+                .collect();
+            set_safefetch(&sites)?;
+        }
+        let maps = Maps::read_own().map_err(|error| HarnessError::VmStructs(error.to_string()))?;
+        let libjvm_text = maps.text_of("libjvm.so");
+        let began = Instant::now();
+        let survey = survey(&hotspot, &memory, &maps, None).map_err(|e| HarnessError::VmStructs(e.to_string()))?;
+        let mut world = Self {
+            hotspot,
+            modules,
+            code: CodeMap::new(walkfuzz_vmstructs::CodeCache::default(), libjvm_text),
+            landscape: LandscapeTable::new(),
+            classifier: Classifier::new(0..0, Vec::new()),
+            witness: Box::default(),
+            memory,
+            maps,
+            libjvm_text,
+            stacks: Vec::new(),
+            parks_at_survey: 0,
+            serial: 0,
+            words: Box::new([0; WALKED_STACK_WORDS]),
+            survey_time: Duration::ZERO,
+        };
+        world.adopt(survey);
+        world.survey_time = began.elapsed();
+        Ok(world)
+    }
+
+    /// Lets the guard ask the JVM's own handler at SafeFetch instructions.
+    ///
+    /// # Safety
+    /// `handler` is the running libjvm's `JVM_handle_linux_signal`.
+    pub unsafe fn ask_jvm_at_safefetch(handler: *const std::ffi::c_void) {
+        // SAFETY: the caller vouches for the symbol, whose signature is (int, siginfo_t*, void*, int) -> int in 11 to 25.
+        unsafe {
+            set_jvm_handler(Some(std::mem::transmute::<*const std::ffi::c_void, walkfuzz_guard::JvmHandler>(handler)));
+        }
+    }
+
+    /// The distance from a `JavaThread` to its `JNIEnv`.
+    ///
+    /// # Errors
+    /// When no thread shows it.
+    pub fn env_offset(&self) -> Result<u64, HarnessError> {
+        let (threads, _) = walkfuzz_vmstructs::java_threads(&self.hotspot, &self.memory)
+            .map_err(|error| HarnessError::VmStructs(error.to_string()))?;
+        threads
+            .iter()
+            .find_map(|thread| Some(thread.jni_environment?.0.wrapping_sub(thread.address.0)))
+            .ok_or_else(|| HarnessError::VmStructs("no Java thread shows its JNIEnv".into()))
+    }
+
+    /// What a sample must satisfy to be held.
+    ///
+    /// # Errors
+    /// A missing entry of HotSpot's tables.
+    pub fn filter(&self) -> Result<Filter, HarnessError> {
+        let missing = |what: &str| HarnessError::VmStructs(format!("the tables lack {what}"));
+        let heaps = &self.code.cache().heaps;
+        let low = heaps.iter().map(|heap| heap.reserved.start.0).min().ok_or_else(|| missing("a code heap"))?;
+        let high = heaps.iter().map(|heap| heap.reserved.end.0).max().unwrap_or(low);
+        let tables = self.hotspot.tables();
+        let state = tables
+            .field("JavaThread", "_thread_state")
+            .ok_or_else(|| missing("JavaThread::_thread_state"))?;
+        let in_java = tables.constant("_thread_in_Java").unwrap_or(8);
+        Ok(Filter { code: low..high, thread_state_offset: state.offset, in_java: in_java as u32 })
+    }
+
+    /// Surveys the process anew when it is time to. Returns whether it did.
+    pub fn refresh(&mut self, parks: u64) -> bool {
+        if parks.wrapping_sub(self.parks_at_survey) < REFRESH_PARKS {
+            return false;
+        }
+        self.parks_at_survey = parks;
+        let began = Instant::now();
+        if let Ok(survey) = survey(&self.hotspot, &self.memory, &self.maps, None) {
+            self.adopt(survey);
+        }
+        self.survey_time = began.elapsed();
+        true
+    }
+
+    fn adopt(&mut self, survey: Survey) {
+        fill(&survey, &mut self.landscape);
+        self.stacks = survey.threads.iter().map(|thread| (thread.tid, thread.stack)).collect();
+        let stacks = self.stacks.iter().map(|(_, stack)| stack.start.0..stack.end.0).collect();
+        self.classifier = Classifier::new(0..0, stacks);
+        self.code = CodeMap::new(survey.code_cache, self.libjvm_text);
+        self.serial = 0;
+    }
+
+    /// Makes the landscape that of this moment: call before its first walk. Does nothing at a moment it has seen.
+    pub fn meet(&mut self, moment: &Moment) -> Option<NaturalClass> {
+        if self.serial == moment.serial {
+            return None;
+        }
+        self.serial = moment.serial;
+        let untouched = moment.untouched;
+        let sp = untouched.sp().0;
+        let tid = Tid(moment.thread.tid);
+        let stack = self.stacks.iter().find(|(known, _)| *known == tid).map(|(_, stack)| *stack);
+        let end = stack.map_or(sp, |stack| stack.end.0);
+        let count = (end.saturating_sub(sp) / 8).min(WALKED_STACK_WORDS as u64) as usize;
+        let mut filled = 0;
+        for (slot, at) in self.words.iter_mut().take(count).zip((sp..).step_by(8)) {
+            let Ok(word) = read_word(Address(at)) else { break };
+            *slot = word;
+            filled += 1;
+        }
+        let code = &self.code;
+        self.landscape.set_walked_stack(sp, self.words.get(..filled).unwrap_or(&[]), |word| {
+            code.blob(Address(word)).is_some()
+        });
+        if let Some(stack) = stack {
+            self.classifier.set_own_stack(stack.start.0..stack.end.0);
+        }
+        Some(self.observe(&untouched))
+    }
+
+    /// Counts a natural context.
+    pub fn observe(&mut self, registers: &Registers) -> NaturalClass {
+        let class = self.classifier.class(&self.code, registers);
+        self.witness.observe(class);
+        self.landscape.note(ValueClass::NaturalPc, registers.pc().0);
+        self.landscape.note(ValueClass::NaturalSp, registers.sp().0);
+        self.landscape.note(ValueClass::NaturalFp, registers.fp().0);
+        class
+    }
+
+    /// How a code blob is named in reports: kind, name, offset.
+    #[must_use]
+    pub fn describe_code(&self, pc: Pc) -> Option<(String, u64)> {
+        let blob = self.code.blob(Address(pc.0))?;
+        let name = match self.code.codelet(Address(pc.0)) {
+            Some(codelet) => codelet.description.to_string(),
+            None => blob.name.to_string(),
+        };
+        Some((name, pc.0.wrapping_sub(blob.code.start.0)))
+    }
+}
+
+/// Which of the engine's counts go into which counter of the record.
+pub(crate) const ENGINE_COUNTERS: [(Counter, fn(&walkfuzz_engine::Counts) -> u64); 4] = [
+    (Counter::Samples, |counts| counts.samples),
+    (Counter::OutsideJava, |counts| counts.outside),
+    (Counter::Parks, |counts| counts.parks),
+    (Counter::Steps, |counts| counts.steps),
+];
