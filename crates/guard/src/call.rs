@@ -23,7 +23,6 @@ pub(crate) struct RecoveryFrame {
     _float_control: u64,
     pub(crate) enclosing_sp: usize,
     pub(crate) enclosing_call: u64,
-    pub(crate) lane: usize,
     pub(crate) fault: *mut Fault,
 }
 
@@ -88,18 +87,22 @@ pub unsafe fn call_on_stack<'a>(
         }
         let mut departure = Departure { slot, f, a, b, c };
         let departure = (&raw mut departure).cast();
+        let here = slot.lane.load(Relaxed);
+        let null = ptr::null_mut();
         // SAFETY: the caller's promise; `departure` outlives the call.
-        unsafe {
-            arch::call_on_stack(
-                slot,
-                leave_signal_stack,
-                departure,
-                0,
-                ptr::null_mut(),
-                fault,
-                top,
-            )
+        let given_up = unsafe {
+            arch::call_on_stack(slot, leave_signal_stack, departure, 0, null, fault, top)
+        };
+        if given_up != 0
+            && let Some(lane) = slot.lanes.get(here)
+        {
+            // `leave_signal_stack` did not get to its end. The fault handler cannot do this for it by rewriting uc_stack:
+            // since Linux 6.12 the kernel restores the signal stack before sp, and refuses while sp is on the other one.
+            // SAFETY: mapped as long as the thread is registered. Refused if it is the active one already.
+            let _ = unsafe { stack::activate(&lane.get()) };
+            slot.lane.store(here, Relaxed);
         }
+        given_up
     } else {
         // SAFETY: the caller's promise.
         unsafe { arch::call_on_stack(slot, f, a, b, c, fault, top) }
@@ -119,7 +122,7 @@ struct Departure<'a> {
     c: *mut c_void,
 }
 
-/// Makes the call with the next lane as signal stack. If it is given up, the fault handler sets the lane back.
+/// Makes the call with the next lane as signal stack. If it is given up, `call_on_stack` sets the lane back.
 unsafe extern "C" fn leave_signal_stack(departure: *mut c_void, _: c_int, _: *mut c_void) {
     // SAFETY: `call_on_stack` passes its own.
     let Departure { slot, f, a, b, c } = unsafe { &*departure.cast::<Departure<'_>>() };

@@ -119,14 +119,6 @@ pub(crate) unsafe fn give_up(slot: &GuardSlot, uc: *mut ucontext_t, mut fault: F
         unsafe { ucontext::set_blocked_signals(uc, slot.asking_mask.load(Relaxed)) };
         slot.asking_call.store(0, Relaxed);
     }
-    if slot.lane.load(Relaxed) != frame.lane
-        && let Some(lane) = slot.lanes.get(frame.lane)
-    {
-        slot.lane.store(frame.lane, Relaxed);
-        // SAFETY: the kernel's ucontext. On return the kernel makes this the thread's signal stack; were sp on the present one
-        // it would refuse, but sp is on the stack of the caller, who left that lane free.
-        unsafe { (*uc).uc_stack = lane.get() };
-    }
     // Disarmed here and not at the landing: a second tick of the alarm there finds nothing to give up.
     slot.recovery_sp.store(frame.enclosing_sp, Relaxed);
     slot.current_call.store(frame.enclosing_call, Relaxed);

@@ -21,7 +21,7 @@ pub(crate) const CHANGING_HANDS: pid_t = -1;
 
 /// The protection of one thread: what the trampolines and the fault handler share.
 ///
-/// The first four fields are known to the trampolines by offset.
+/// The first three fields are known to the trampolines by offset.
 #[repr(C, align(128))]
 #[derive(Debug)]
 pub struct GuardSlot {

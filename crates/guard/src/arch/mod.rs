@@ -8,8 +8,7 @@
 //! | 0 | floating-point control (x86_64: mxcsr and x87 control word, aarch64: fpcr) |
 //! | 1 | recovery sp of the enclosing guarded call, 0 if there is none |
 //! | 2 | number of the enclosing guarded call, 0 if there is none |
-//! | 3 | handler stack in use when the call began |
-//! | 4 | where the fault is to be written, or null |
+//! | 3 | where the fault is to be written, or null |
 //! | then | callee-saved registers, frame pointer and return address last, so that frame-pointer unwinders get through |
 //!
 //! `landing` unwinds this frame after the fault handler has pointed sp at it.
