@@ -19,7 +19,8 @@ use jvmti_bindings::sys::jvmti::{
 use crate::JvmError;
 use crate::start::java_error;
 
-/// A jmethodID as a walker writes it into a frame. It may be garbage until [`Methods::name`] has looked at it.
+/// A jmethodID as a walker writes it into a frame. It may be garbage until [`Methods::name`] has looked at it, and it is 0 for
+/// methods that never get one, such as the method handle intrinsics (`linkToStatic`).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct MethodId(pub usize);
 

@@ -322,7 +322,8 @@ fn child(home: &str, collector: &str, folder: &Path) {
     assert!(JAVA_THREADS.load(Ordering::SeqCst) > WORKERS);
 
     let (walks, good, named) = walk(&jvm, Duration::from_millis(700));
-    assert!(good * 10 > walks, "{good} of {walks} walks found frames");
+    // No share is demanded: while a collection runs, walks fail fast and many fit in.
+    assert!(good >= 10, "{good} of {walks} walks found frames");
     assert!(named > 0, "no frame of the workload");
     let kinds = jvm.workload_kinds().expect("the kinds");
     assert!(
@@ -379,10 +380,13 @@ fn walk(jvm: &walkfuzz_jvm::Jvm, time: Duration) -> (u32, u32, u32) {
             walks += 1;
             wait_until("a walk", || WALKS.load(Ordering::SeqCst) == walks);
             let frames = FOUND.load(Ordering::SeqCst);
+            assert_ne!(frames, -1, "nobody listens to class loading");
             good += u32::from(frames > 0);
             for slot in &METHODS[..frames.max(0) as usize] {
                 match jvm.methods().name(MethodId(slot.load(Ordering::SeqCst))) {
                     Ok(name) => named += u32::from(name.starts_with("walkfuzz.frames.")),
+                    // HotSpot has no id for method handle intrinsics such as linkToStatic.
+                    Err(JvmError::UnknownMethod(0)) => {}
                     // A class may be unloaded between walk and name.
                     Err(JvmError::Jvmti { .. }) => {}
                     Err(e) => panic!("frame {e}"),
