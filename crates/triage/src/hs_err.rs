@@ -104,12 +104,15 @@ impl CrashLog {
     /// The frame that the crash happened in: the blamed one, or for a failed check the first below the VM's reporting.
     #[must_use]
     pub fn site(&self) -> Option<&Frame> {
+        // Some of the reporting frames have no name in a stripped libjvm, so that the last named one counts.
         let below_reporting = || {
-            self.native_frames.iter().find(|frame| {
+            let reports = |frame: &Frame| {
                 let function = frame.function.as_deref().unwrap_or("");
-                frame.kind != FrameKind::Vm
-                    || !REPORTING.iter().any(|name| function.starts_with(name))
-            })
+                frame.kind == FrameKind::Vm
+                    && REPORTING.iter().any(|name| function.starts_with(name))
+            };
+            let last = self.native_frames.iter().rposition(reports);
+            self.native_frames.get(last.map_or(0, |last| last + 1))
         };
         self.problematic.as_ref().or_else(below_reporting)
     }
@@ -132,7 +135,7 @@ impl CrashLog {
     /// The crash's signature; `walker` overrides what the stack tells. `None` if the log does not say why the JVM died.
     #[must_use]
     pub fn signature(&self, walker: Option<&str>) -> Option<Signature> {
-        let walker = walker.or(self.walker()).unwrap_or("none");
+        let walker = walker.or(self.walker()).unwrap_or(Signature::NO_WALKER);
         let function = self
             .site()
             .map_or_else(|| "unknown".to_owned(), Frame::site);
@@ -185,6 +188,8 @@ impl CrashLog {
 
     /// A line of the summary in front, without its `#`.
     fn header_line(&mut self, line: &str, section: Section) -> Section {
+        self.pid = self.pid.or_else(|| header::number_after(line, "pid="));
+        self.tid = self.tid.or_else(|| header::number_after(line, "tid="));
         if section == Section::ProblematicFrame {
             self.problematic = self.problematic.take().or_else(|| Frame::parse(line));
             return Section::None;

@@ -155,13 +155,16 @@ pub struct Signature {
     pub kind: Kind,
     /// The short name of the function that it happened in, as `SymbolisedPc::site` gives it.
     pub function: String,
-    /// The walker's short name, such as `agct`.
+    /// The walker's short name, such as `agct`; [`Signature::NO_WALKER`] for a crash without one.
     pub walker: String,
     /// What else tells it apart. Of a failed check: its `file:line`, then what failed. Of a breach: which one.
     pub detail: Option<String>,
 }
 
 impl Signature {
+    /// What [`Signature::walker`] holds if no walker had to do with it.
+    pub const NO_WALKER: &str = "none";
+
     /// A signature without detail.
     #[must_use]
     pub fn new(kind: Kind, function: impl Into<String>, walker: impl Into<String>) -> Self {
@@ -193,27 +196,26 @@ impl Signature {
     /// `SIGSEGV in nmethod::get_original_pc via agct [T1]`.
     #[must_use]
     pub fn title(&self, tier: Option<Tier>) -> String {
-        let Self {
-            function, walker, ..
-        } = self;
+        let function = &self.function;
         let mut title = match (self.kind, self.detail.as_deref()) {
             (Kind::Guarantee, Some(detail)) => {
                 let (place, what) = detail
                     .split_once(' ')
                     .unwrap_or((detail, "guarantee failed"));
-                format!("{what} at {place} via {walker}")
+                format!("{what} at {place}")
             }
-            (Kind::Guarantee, None) => format!("guarantee failed in {function} via {walker}"),
-            (Kind::WrongFrames, _) => format!("wrong frames at {function} via {walker}"),
-            (Kind::Breach, Some(what)) => {
-                format!("breach of contract ({what}) in {function} via {walker}")
-            }
-            (Kind::Breach, None) => format!("breach of contract in {function} via {walker}"),
+            (Kind::Guarantee, None) => format!("guarantee failed in {function}"),
+            (Kind::WrongFrames, _) => format!("wrong frames at {function}"),
+            (Kind::Breach, Some(what)) => format!("breach of contract ({what}) in {function}"),
+            (Kind::Breach, None) => format!("breach of contract in {function}"),
             (kind @ (Kind::Signal(_) | Kind::Hang | Kind::Abort), detail) => {
                 let detail = detail.map(|d| format!(" ({d})")).unwrap_or_default();
-                format!("{kind} in {function}{detail} via {walker}")
+                format!("{kind} in {function}{detail}")
             }
         };
+        if self.walker != Self::NO_WALKER {
+            title.push_str(&format!(" via {}", self.walker));
+        }
         if let Some(tier) = tier {
             title.push_str(&format!(" [{tier}]"));
         }

@@ -51,10 +51,13 @@ impl JdkVersion {
     fn parse(text: &str) -> Option<Self> {
         let text = text.trim();
         // 1.8.0_392-b08 and 8u392-b08 are what 8 called what would be 8.0.392+8 today.
-        let (text, legacy) = match text.strip_prefix("1.") {
-            Some(rest) => (rest.replacen('_', ".", 1), true),
-            None if text.contains('u') => (text.replacen('u', ".0.", 1), true),
-            None => (text.to_owned(), false),
+        let update = text
+            .split_once('u')
+            .filter(|(line, _)| line.bytes().all(|b| b.is_ascii_digit()));
+        let (text, legacy) = match (text.strip_prefix("1."), update) {
+            (Some(rest), _) => (rest.replacen('_', ".", 1), true),
+            (None, Some((line, rest))) => (format!("{line}.0.{rest}"), true),
+            (None, None) => (text.to_owned(), false),
         };
         let end = text
             .find(|c: char| !(c.is_ascii_digit() || c == '.'))

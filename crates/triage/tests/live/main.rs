@@ -1,0 +1,10 @@
+//! Tests of triage on real crash logs and lists.
+#![allow(clippy::unwrap_used, reason = "a test may panic")]
+
+mod findings;
+mod hs_err;
+mod intervals;
+mod issues;
+mod processes;
+mod signatures;
+mod versions;
