@@ -8,6 +8,8 @@ use libc::{c_int, c_void};
 pub const NON_CANONICAL: u64 = 0x00ba_d000_0000_0000;
 /// What the kernel (or an emulator of it) may say about it.
 pub const NON_CANONICAL_SI_ADDRS: &[u64] = &[0, NON_CANONICAL];
+/// The trap number of a page fault.
+pub const PAGE_FAULT: Option<u64> = None;
 /// Whether a division by zero faults.
 pub const DIVISION_FAULTS: bool = false;
 /// Whether user space can single-step itself.

@@ -8,6 +8,8 @@ use libc::{c_int, c_void};
 pub const NON_CANONICAL: u64 = 0x0bad_0000_0000_0000;
 /// What the kernel may say about it: a general protection fault has no address.
 pub const NON_CANONICAL_SI_ADDRS: &[u64] = &[0];
+/// The trap number of a page fault.
+pub const PAGE_FAULT: Option<u64> = Some(14);
 /// Whether a division by zero faults.
 pub const DIVISION_FAULTS: bool = true;
 /// Whether user space can single-step itself.
