@@ -19,8 +19,11 @@ use jvmti_bindings::sys::jvmti::{
 use crate::JvmError;
 use crate::start::java_error;
 
-/// A jmethodID as a walker writes it into a frame. It may be garbage until [`Methods::name`] has looked at it, and it is 0 for
-/// methods that never get one, such as the method handle intrinsics (`linkToStatic`).
+/// A jmethodID as a walker writes it into a frame. It may be garbage until [`Methods::name`] has looked at it.
+///
+/// It can be 0 in a good walk. Seen with 21.0.4 in 17 of 338,164 walks, in 12 of 120 runs of 0.9 s, in and around classes of the JDK that
+/// were just being used for the first time, and in none of 79,492 walks of one run of 15 s. The likely reason, not proven: ids are
+/// made in the ClassPrepare event, and another thread may run the class's methods before that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct MethodId(pub usize);
 

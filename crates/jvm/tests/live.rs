@@ -385,7 +385,7 @@ fn walk(jvm: &walkfuzz_jvm::Jvm, time: Duration) -> (u32, u32, u32) {
             for slot in &METHODS[..frames.max(0) as usize] {
                 match jvm.methods().name(MethodId(slot.load(Ordering::SeqCst))) {
                     Ok(name) => named += u32::from(name.starts_with("walkfuzz.frames.")),
-                    // HotSpot has no id for method handle intrinsics such as linkToStatic.
+                    // The class is so new that its ids do not exist yet, see MethodId.
                     Err(JvmError::UnknownMethod(0)) => {}
                     // A class may be unloaded between walk and name.
                     Err(JvmError::Jvmti { .. }) => {}
