@@ -4,11 +4,15 @@
 //! Contract: everything here runs outside signal handlers, one call at a time, and may allocate. It decides
 //! nothing about walks; that is the session's part. The flag names are those of libFuzzer's `FuzzerFlags.def`.
 
-use std::ffi::{CStr, CString, OsString, c_char, c_int};
+use std::ffi::{CStr, CString, OsString, c_char, c_int, c_void};
 use std::path::Path;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use crate::{InputVerdict, Mode, Session};
+use walkfuzz_record::RunFolder;
+
+use crate::campaign::{self, Role};
+use crate::run::end_process;
+use crate::{HarnessError, InputVerdict, Mode, Session, Settings};
 
 /// AddressSanitizer's part of the bargain: the synchronous signals belong to the JVM and to the guard, the alternate
 /// stacks are theirs, and a JVM's memory is neither leaked nor on a fake stack.
@@ -132,7 +136,16 @@ pub unsafe fn initialize(argc: *mut c_int, argv: *mut *mut *mut c_char) -> c_int
         .unwrap_or_else(|error| {
             environment_error(&format_args!("an argument is no text: {error}"))
         });
-    let extended = extend_arguments(&arguments);
+    let mut extended = extend_arguments(&arguments);
+    // `cargo fuzz fmt` only wants a text: no JVM for that.
+    let mode = match debug_path() {
+        Some(_) => None,
+        None => mode(&extended, |argument| Path::new(argument).is_file()),
+    };
+    let run = match mode {
+        Some(Mode::Survey) => supervise(&mut extended),
+        _ => None,
+    };
 
     // libFuzzer compares argv[0] by value and copies the rest; the strings still have to outlive this call.
     let mut pointers: Vec<*mut c_char> = extended
@@ -148,16 +161,51 @@ pub unsafe fn initialize(argc: *mut c_int, argv: *mut *mut *mut c_char) -> c_int
         *argv = Box::leak(pointers.into_boxed_slice()).as_mut_ptr();
     }
 
-    // `cargo fuzz fmt` only wants a text: no JVM for that.
-    if debug_path().is_none()
-        && let Some(mode) = mode(&extended, |argument| Path::new(argument).is_file())
-    {
-        match Session::start(mode, &extended, None) {
+    if let Some(mode) = mode {
+        match Session::start(mode, &extended, run) {
             Ok(session) => SESSION.store(Box::into_raw(Box::new(session)), Ordering::Release),
-            Err(error) => environment_error(&error),
+            Err(error) => fail(&error),
         }
+        // SAFETY: the handler may run on any thread that ends the process.
+        unsafe { on_exit(at_exit, std::ptr::null_mut()) };
     }
     0
+}
+
+/// Lets a parent process watch over a survey; returns in the child, with the arguments that are left.
+fn supervise(arguments: &mut Vec<String>) -> Option<RunFolder> {
+    let settings = Settings::from_environment().unwrap_or_else(|error| fail(&error));
+    if !settings.supervise || settings.strict {
+        return None;
+    }
+    match campaign::begin(&settings, arguments) {
+        Ok(Role::Child { run, arguments: left }) => {
+            *arguments = left;
+            Some(run)
+        }
+        Ok(Role::Done(code)) => end_process(code),
+        Err(error) => fail(&error),
+    }
+}
+
+fn fail(error: &HarnessError) -> ! {
+    eprintln!("error: {error}");
+    end_process(error.exit_code())
+}
+
+unsafe extern "C" {
+    /// glibc's and musl's: like atexit, and the handler learns the exit status.
+    fn on_exit(handler: extern "C" fn(c_int, *mut c_void), argument: *mut c_void) -> c_int;
+}
+
+/// libFuzzer ends a survey with `exit`. The handlers that were registered before this one are skipped: the JVM's would meet
+/// threads that still run Java code.
+extern "C" fn at_exit(status: c_int, _: *mut c_void) {
+    // SAFETY: as in `test_input`.
+    if let Some(session) = unsafe { SESSION.load(Ordering::Acquire).as_mut() } {
+        session.finish();
+    }
+    end_process(status)
 }
 
 /// The file that `cargo fuzz fmt` wants an input's text in, if this process was started for that.
@@ -174,8 +222,7 @@ pub fn test_input(data: &[u8]) -> c_int {
             Ok(InputVerdict::Reject) => -1,
             Err(error) => {
                 session.finish();
-                eprintln!("error: {error}");
-                crate::run::end_process(error.exit_code())
+                fail(&error)
             }
         },
         None => {

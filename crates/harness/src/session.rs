@@ -6,12 +6,14 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use walkfuzz_context::codec::MAX_BATCH_BYTES;
+use walkfuzz_context::generate::blind;
 use walkfuzz_context::{Arch, Batch};
 use walkfuzz_coverage::Feedback;
 use walkfuzz_engine::{Engine, Frozen, Request, Shared, Step, ticks};
 use walkfuzz_jvm::Jvm;
 use walkfuzz_record::{Counter, Generation, Lane, Recorder, RunFolder, WalkOutcome, WalkerId};
-use walkfuzz_walkers::{Agct, TraceBuffer, Walker};
+use walkfuzz_walkers::{Agct, TraceBuffer};
 
 use crate::error::HarnessError;
 use crate::feedback;
@@ -61,6 +63,8 @@ pub struct Session {
     trace: Box<TraceBuffer>,
     report: Shared<BatchReport>,
     batch: Box<Batch>,
+    encoded: Box<[u8; MAX_BATCH_BYTES]>,
+    blind_seed: u64,
     hunt: Hunt,
     progress: Progress,
     failed_controls: u32,
@@ -113,6 +117,8 @@ impl Session {
             trace: TraceBuffer::new(),
             report,
             batch: Box::new(Batch::untouched(Arch::NATIVE)),
+            encoded: Box::new([0; MAX_BATCH_BYTES]),
+            blind_seed: settings.seed.wrapping_mul(1 << 40),
             hunt: Hunt::new(Arc::clone(&run), facts),
             progress,
             failed_controls: 0,
@@ -141,11 +147,19 @@ impl Session {
     /// # Errors
     /// When no thread can be held any more; the process should then end.
     pub fn run_input(&mut self, data: &[u8]) -> Result<InputVerdict, HarnessError> {
-        self.batch.decode_from(data);
-        if self.batch.arch != Arch::NATIVE {
-            *self.batch = self.batch.adapt(Arch::NATIVE);
+        if self.settings.blind {
+            // The baseline: the same loop and generator, without corpus and feedback.
+            self.blind_seed = self.blind_seed.wrapping_add(1);
+            *self.batch = blind(self.blind_seed);
+            let length = self.batch.encode(&mut *self.encoded);
+            self.lane.begin_input(self.encoded.get(..length).unwrap_or(&[]));
+        } else {
+            self.batch.decode_from(data);
+            if self.batch.arch != Arch::NATIVE {
+                *self.batch = self.batch.adapt(Arch::NATIVE);
+            }
+            self.lane.begin_input(data);
         }
-        self.lane.begin_input(data);
         if self.mode == Mode::Strict {
             return self.run_strictly();
         }
