@@ -31,8 +31,9 @@ const fn fault_flags(signal: c_int) -> c_int {
 /// Flags of the alarm's handler: as above, and `SA_RESTART`, because a tick outside guarded calls must not make system
 /// calls of the host program fail with EINTR.
 const ALARM_FLAGS: c_int = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_RESTART;
-/// Flags that would break the handlers if somebody added them.
-const FORBIDDEN_FLAGS: c_int = libc::SA_RESETHAND;
+/// Flags that must be as they were installed.
+const CHECKED_FLAGS: c_int =
+    libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER | libc::SA_RESTART | libc::SA_RESETHAND;
 
 const HANDLERS: [Handler; GENERATIONS] = [
     on_fault::<0>,
@@ -190,7 +191,7 @@ fn our_handler(action: &sigaction) -> Option<Handler> {
 fn is_sound(action: &sigaction, flags: c_int) -> bool {
     // SAFETY: the kernel's 64-bit set is the first word of libc's.
     let mask = unsafe { (&raw const action.sa_mask).cast::<u64>().read() };
-    action.sa_flags & (flags | FORBIDDEN_FLAGS) == flags && mask == 0
+    action.sa_flags & CHECKED_FLAGS == flags && mask == 0
 }
 
 fn current(signal: c_int) -> Result<sigaction, GuardError> {

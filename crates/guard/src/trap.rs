@@ -14,7 +14,7 @@ pub enum TrapScope {
 }
 
 /// Called first on a SIGTRAP of its scope. True: dealt with, the thread continues with the ucontext as it is now. False: it
-/// is a fault (guarded) or goes to the previous handler (unguarded). Runs in the handler, on the signal stack, with no more
+/// is a fault (guarded) or goes to the previous handler (unguarded). Runs in the handler, on the stack that was interrupted, with no more
 /// signals blocked than the interrupted thread had.
 pub type TrapHook = unsafe fn(*mut siginfo_t, *mut ucontext_t) -> bool;
 
