@@ -2,8 +2,7 @@
 //!
 //! Everything is read through [`Memory`], so that the same code serves a live JVM, a frozen copy of one and a file. A
 //! [`HotSpot`] knows where things are (tables of offsets, addresses of statics, flags); the readers ([`CodeCache`],
-//! [`java_threads`],
-//! [`java_heap`], [`survey`]) take it and a memory and give back owned values.
+//! [`java_threads`], [`java_heap`], [`survey`]) take it and a memory and give back owned values.
 //!
 //! Contract:
 //! - a live JVM moves between two reads. Every reader checks what it reads, leaves out what makes no sense and counts it;

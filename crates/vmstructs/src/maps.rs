@@ -102,8 +102,7 @@ impl Maps {
             .filter(move |mapping| file_name(&mapping.path).ends_with(name))
     }
 
-    /// The executable part of the library that is called `name` (such as `libjvm.so`) and is mapped at `inside`, or of the
-    /// first one of that name.
+    /// The executable part of the first library that is called `name` (such as `libjvm.so`).
     #[must_use]
     pub fn text_of(&self, name: &str) -> Option<Span> {
         self.named(name)

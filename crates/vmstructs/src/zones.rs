@@ -9,8 +9,12 @@ use crate::span::Span;
 
 /// The flags count pages of this size, whatever the machine's page size (stackOverflow.cpp: "the flags are in 4K pages").
 const FLAG_PAGE: u64 = 4096;
-/// A native guard is one page by default; what is forbidden beyond this is something else.
+/// What is forbidden over more than this is not a native guard alone.
 const MAX_GUARD: u64 = 1 << 20;
+/// The C library's default: one page.
+const DEFAULT_GUARD: u64 = 4096;
+/// More than this is not what a JDK leaves out between guard and stack.
+const MAX_SLACK: u64 = 1 << 16;
 
 /// Sizes of the zones in bytes, the same for all threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -109,14 +113,32 @@ impl Zones {
         Span::new(self.red.start, self.reserved.end)
     }
 
-    /// The C library's guard below a stack: forbidden pages that touch the stack's end from below. `None` where there are
-    /// none: HotSpot gives the Java threads that it starts itself no native guard.
+    /// The C library's guard below a stack. `None` where there is none: HotSpot gives the Java threads that it starts itself
+    /// no native guard.
+    ///
+    /// Older JDKs (11.0.13 and 17.0.7, but not 17.0.9) subtract an attached thread's guard from its stack although the C library
+    /// has done so already: as much accessible stack then lies between the guard and what the JVM calls the stack's end.
+    ///
+    /// The kernel merges neighbouring forbidden pages. Where the mapping is larger than any guard (the unused part of a malloc
+    /// arena lies below it, say), only the last page counts.
     #[must_use]
     pub fn native_guard(stack: Span, maps: &Maps) -> Option<Span> {
-        let below = maps.find(Address(stack.start.0.checked_sub(1)?))?;
-        // The kernel merges the guard with forbidden pages of the same stack above it, hence the cut.
-        let guard = Span::new(below.span.start, stack.start);
-        (below.is_forbidden() && guard.length() <= MAX_GUARD).then_some(guard)
+        let below = |end: Address| maps.find(Address(end.0.checked_sub(1)?));
+        let mut end = stack.start;
+        let mut mapping = below(end)?;
+        if !mapping.is_forbidden() && end.0 - mapping.span.start.0 <= MAX_SLACK {
+            end = mapping.span.start;
+            mapping = below(end)?;
+        }
+        if !mapping.is_forbidden() {
+            return None;
+        }
+        // The same mapping may hold the stack's own zones, hence the cut.
+        let guard = Span::new(mapping.span.start, end);
+        match guard.length() {
+            0..=MAX_GUARD => Some(guard),
+            _ => Some(Span::new(Address(end.0 - DEFAULT_GUARD), end)),
+        }
     }
 }
 
@@ -146,7 +168,7 @@ mod tests {
     }
 
     #[test]
-    fn guards_touch_the_stack_from_below_and_are_small() {
+    fn guards_lie_right_below_and_are_small() {
         let stack = Span::new(Address(0x10_0000), Address(0x20_0000));
         let maps = |text: &str| Maps::parse(text).unwrap();
         let guarded =
@@ -158,8 +180,29 @@ mod tests {
         let bare =
             maps("100000-104000 ---p 00000000 00:00 0\n104000-200000 rw-p 00000000 00:00 0\n");
         assert_eq!(Zones::native_guard(stack, &bare), None);
+        let merged =
+            maps("1000-104000 ---p 00000000 00:00 0\n104000-200000 rw-p 00000000 00:00 0\n");
+        assert_eq!(
+            Zones::native_guard(stack, &merged),
+            Some(Span::new(Address(0x1000), Address(0x10_0000))),
+            "as small as a guard may be"
+        );
+        let high = Span::new(Address(0x4010_0000), Address(0x4020_0000));
+        let merged =
+            maps("1000-40104000 ---p 00000000 00:00 0\n40104000-40200000 rw-p 00000000 00:00 0\n");
+        assert_eq!(
+            Zones::native_guard(high, &merged),
+            Some(Span::new(Address(0x400f_f000), Address(0x4010_0000)))
+        );
+        let slack = maps(
+            "fe000-ff000 ---p 00000000 00:00 0\nff000-100000 rw-p 00000000 00:00 0\n100000-104000 ---p 00000000 00:00 0\n",
+        );
+        assert_eq!(
+            Zones::native_guard(stack, &slack),
+            Some(Span::new(Address(0xf_e000), Address(0xf_f000)))
+        );
         let neighbour =
-            maps("ff000-100000 rw-p 00000000 00:00 0\n100000-200000 rw-p 00000000 00:00 0\n");
+            maps("1000-100000 rw-p 00000000 00:00 0\n100000-200000 rw-p 00000000 00:00 0\n");
         assert_eq!(Zones::native_guard(stack, &neighbour), None);
     }
 }

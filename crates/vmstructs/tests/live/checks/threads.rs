@@ -54,7 +54,7 @@ fn own_thread(context: &Context<'_>, own: &JavaThread) {
     assert_eq!(own.pthread, unsafe { libc::pthread_self() });
     let (low, high, guard) = pthread_stack();
     assert_eq!(own.stack.end, Address(high), "stack base");
-    // Newer JDKs leave the C library's guard out of what it reports (JDK-8303215).
+    // Older JDKs leave as much as the guard out once more.
     assert!(
         (low..=low + guard).contains(&own.stack.start.0),
         "{own:?} {low:#x} {guard:#x}"
@@ -131,8 +131,14 @@ fn zones(context: &Context<'_>, threads: &[JavaThread], own: &JavaThread) {
         );
         guards += usize::from(Zones::native_guard(thread.stack, &maps).is_some());
     }
-    let (_, _, guard) = pthread_stack();
+    let (low, _, guard) = pthread_stack();
     let found = Zones::native_guard(own.stack, &maps);
+    // The C library's own bounds leave its guard out.
+    assert_eq!(
+        found.map(|found| found.end),
+        Some(Address(low)),
+        "own guard"
+    );
     println!(
         "  {} threads, zones of all forbidden, {guards} with a native guard (own: {guard} bytes, found {found:?})",
         threads.len()
