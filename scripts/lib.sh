@@ -9,6 +9,7 @@ PATH=$TOOLS/bin:$PATH
 DRY_RUN=${DRY_RUN:-0}
 MIN_RUST=1.91
 CARGO_FUZZ_VERSION=0.13.1
+CARGO_AFL_VERSION=0.18.2
 
 # Documented exit codes, the program's as well.
 # shellcheck disable=SC2034  # scripts/run says EXIT_USAGE
@@ -92,17 +93,32 @@ need_basics() {
     need_rust
 }
 
+# The version that a cargo tool says it has: most say it for --version, cargo-afl only behind its sub-command.
+tool_version() {
+    local said
+    said=$("$1" --version 2>/dev/null || "$1" "${1#cargo-}" --version 2>/dev/null || true)
+    said=${said#"$1 "}
+    printf '%s\n' "${said%% *}"
+}
+
 # need_cargo_tool NAME VERSION [OPTION...]: the tool in that very version; built into our cache unless it is on PATH.
 need_cargo_tool() {
     local name=$1 version=$2
     shift 2
-    if [ "$("$name" --version 2>/dev/null || true)" != "$name $version" ]; then
+    if [ "$(tool_version "$name")" != "$version" ]; then
         note "bringing $name $version into $TOOLS"
         run cargo install "$name" --version "$version" --locked --quiet --root "$TOOLS" "$@"
     fi
 }
 
 need_cargo_fuzz() { need_cargo_tool cargo-fuzz "$CARGO_FUZZ_VERSION"; }
+
+# cargo-afl brings AFL++'s sources and builds them when it is installed: that takes make and a C compiler, no LLVM.
+need_cargo_afl() {
+    need_cargo_tool cargo-afl "$CARGO_AFL_VERSION"
+    # Its runtime belongs to one version of rustc; fails where it is there already.
+    run cargo afl config --build >/dev/null 2>&1 || true
+}
 
 STEPS_PASSED=0
 STEPS_FAILED=0
