@@ -54,8 +54,11 @@ pub trait Engine {
     /// The moment that the last visit saw, if its thread is still held (and not in a copy of it).
     fn held(&mut self) -> Option<&mut Moment>;
 
-    /// Counts since the start.
+    /// Counts since the start. Makes a system call per thread: not for the hot path.
     fn counts(&self) -> Counts;
+
+    /// Contexts held since the start, single steps included. Free of system calls.
+    fn moments(&self) -> u64;
 
     /// Leaves the held thread and returns to the thread that the flow began on.
     ///

@@ -10,7 +10,7 @@ use walkfuzz_walkers::ThreadHandle;
 use crate::baton::{BATON, EVERYBODY, Intent, NOBODY, Place, WORKERS, on_sample, on_trap};
 use crate::error::EngineError;
 use crate::moment::Moment;
-use crate::worker::{Worker, sampling_timer};
+use crate::worker::{Worker, cpu_nanoseconds, sampling_timer};
 use crate::{Engine, Request, arch};
 
 const IDLE_STACK: usize = 64 * 1024;
@@ -39,7 +39,7 @@ pub struct Bounds {
 
 impl Default for Bounds {
     fn default() -> Self {
-        Self { visits: 256, time: Duration::from_millis(5), hang: Duration::from_millis(500) }
+        Self { visits: 1024, time: Duration::from_millis(8), hang: Duration::from_millis(500) }
     }
 }
 
@@ -54,6 +54,8 @@ pub struct Counts {
     pub parks: u64,
     /// Single steps made.
     pub steps: u64,
+    /// CPU time of the threads that carried the flow since the engine was installed, in nanoseconds: their Java code's included.
+    pub cpu_nanoseconds: u64,
 }
 
 static ENV_TO_THREAD: AtomicU64 = AtomicU64::new(0);
@@ -89,6 +91,8 @@ pub struct Live {
     random: u64,
     parks: u64,
     steps: u64,
+    home: i32,
+    cpu_at_start: u64,
 }
 
 impl Live {
@@ -139,12 +143,20 @@ impl Live {
             random: 0x2545_f491_4f6c_dd1d,
             parks: 0,
             steps: 0,
+            // SAFETY: gettid has no preconditions.
+            home: unsafe { libc::gettid() },
+            cpu_at_start: 0,
         })
     }
 
     /// Sets what a sample must satisfy.
     pub fn set_filter(&mut self, filter: &Filter) {
         BATON.set_filter(filter.code.clone(), filter.thread_state_offset, filter.in_java);
+    }
+
+    /// Counts CPU time from now on.
+    pub fn start_clock(&mut self) {
+        self.cpu_at_start = self.cpu_nanoseconds();
     }
 
     /// How long to wait for a sample before giving up.
@@ -156,6 +168,12 @@ impl Live {
     #[must_use]
     pub fn workers(&self) -> usize {
         WORKERS.count()
+    }
+
+    /// CPU time of the flow's home and of all workload threads, in nanoseconds. A system call for each.
+    fn cpu_nanoseconds(&self) -> u64 {
+        let workers = (0..crate::worker::MAX_WORKERS).filter_map(|index| WORKERS.get(index));
+        workers.map(|worker| cpu_nanoseconds(worker.thread.tid)).sum::<u64>() + cpu_nanoseconds(self.home)
     }
 
     /// Lets every workload thread run (warm-up).
@@ -244,6 +262,10 @@ impl Engine for Live {
         Ok(())
     }
 
+    fn moments(&self) -> u64 {
+        self.moment.serial
+    }
+
     fn held(&mut self) -> Option<&mut Moment> {
         self.held.then_some(&mut self.moment)
     }
@@ -254,6 +276,7 @@ impl Engine for Live {
             outside: BATON.outside.load(Ordering::Relaxed).cast_unsigned(),
             parks: self.parks,
             steps: self.steps,
+            cpu_nanoseconds: self.cpu_nanoseconds().saturating_sub(self.cpu_at_start),
         }
     }
 
@@ -305,6 +328,10 @@ impl Engine for Step {
         Ok(())
     }
 
+    fn moments(&self) -> u64 {
+        self.live.moments()
+    }
+
     fn held(&mut self) -> Option<&mut Moment> {
         self.live.held()
     }
@@ -351,6 +378,10 @@ impl Engine for Frozen {
             Ok(end) => Err(EngineError::Copy(end)),
             Err(error) => Err(EngineError::Fork(error)),
         }
+    }
+
+    fn moments(&self) -> u64 {
+        self.live.moments()
     }
 
     fn held(&mut self) -> Option<&mut Moment> {

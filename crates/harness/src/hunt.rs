@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use walkfuzz_context::codec::decode_perturbation;
-use walkfuzz_context::{Arch, Batch, NaturalClass, Perturbation, Tier, Witness};
+use walkfuzz_context::{Batch, NaturalClass, Perturbation, Tier, Witness};
 use walkfuzz_engine::{FrozenCopy, FrozenEnd, Moment};
 use walkfuzz_record::{Finding, KOfN, RunFacts, RunFolder, WalkOutcome};
 use walkfuzz_symbols::Modules;
 use walkfuzz_walkers::{TraceBuffer, Walker};
 
 use crate::assemble::{Parts, finding};
-use crate::examine::{self, Examined, REPETITIONS, Suspect};
+use crate::examine::{self, Examined, Suspect};
 use crate::names::Names;
 use crate::walks::{BatchReport, Bench};
 use crate::world::World;
@@ -307,11 +307,3 @@ impl Hunt {
         found
     }
 }
-
-/// The share of repetitions that a finding needs to count as confirmed.
-pub(crate) const fn repetitions() -> u64 {
-    REPETITIONS
-}
-
-/// Whose registers a session's inputs are for.
-pub(crate) const ARCH: Arch = Arch::NATIVE;

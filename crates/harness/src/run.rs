@@ -19,7 +19,7 @@ use crate::settings::Settings;
 pub fn create(settings: &Settings, options: &JvmOptions, arguments: &[String]) -> Result<RunFolder, HarnessError> {
     let jvm = JvmFacts {
         version: options.jdk.version.to_string(),
-        build_id: options.jdk.build_id.clone().unwrap_or_default(),
+        build_id: options.jdk.identity.clone(),
         options: options.arguments(),
         ..JvmFacts::default()
     };
@@ -37,7 +37,7 @@ pub(crate) fn facts(settings: &Settings, jvm: &Jvm, arguments: &[String]) -> Run
     let jvm = JvmFacts {
         version: jdk.version.to_string(),
         vendor: jdk.implementor.clone().unwrap_or_default(),
-        build_id: jdk.build_id.clone().unwrap_or_default(),
+        build_id: jdk.identity.clone(),
         collector,
         options: jvm.arguments().to_vec(),
     };

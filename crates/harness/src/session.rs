@@ -10,7 +10,7 @@ use walkfuzz_context::codec::MAX_BATCH_BYTES;
 use walkfuzz_context::generate::blind;
 use walkfuzz_context::{Arch, Batch};
 use walkfuzz_coverage::Feedback;
-use walkfuzz_engine::{Engine, Frozen, Request, Shared, Step, ticks};
+use walkfuzz_engine::{Engine, Frozen, Request, Shared, Step};
 use walkfuzz_jvm::Jvm;
 use walkfuzz_record::{Counter, Generation, Lane, Recorder, RunFolder, WalkOutcome, WalkerId};
 use walkfuzz_walkers::{Agct, TraceBuffer};
@@ -68,7 +68,9 @@ pub struct Session {
     hunt: Hunt,
     progress: Progress,
     failed_controls: u32,
-    began_ticks: u64,
+    /// After how many moments upkeep is due: the step engine has a new one for each input.
+    moments_per_park: u64,
+    tick_hz: f64,
     began: Instant,
     // Dropped last: the record is written to by the lane, the JVM lives as long as the process.
     recorder: &'static Recorder,
@@ -92,8 +94,9 @@ impl Session {
         let Subject { jvm, guard: _, world, live, agct, timings } = start::start(&settings, options, run.path())?;
         let facts = run::facts(&settings, &jvm, arguments);
         run.write_facts(&facts)?;
+        let record_options = run::record_options(&facts);
         // The record outlives everything: it is written to until the process ends.
-        let recorder: &'static Recorder = Box::leak(Box::new(run.create_record(&run::record_options(&facts))?));
+        let recorder: &'static Recorder = Box::leak(Box::new(run.create_record(&record_options)?));
         let lane = recorder.lane(0).ok_or(HarnessError::System {
             what: "the record has no lane",
             source: std::io::Error::from_raw_os_error(libc::EINVAL),
@@ -122,7 +125,8 @@ impl Session {
             hunt: Hunt::new(Arc::clone(&run), facts),
             progress,
             failed_controls: 0,
-            began_ticks: ticks(),
+            moments_per_park: if settings.engine == EngineKind::Step { 512 } else { 1 },
+            tick_hz: record_options.tick_hz as f64,
             began: Instant::now(),
             recorder,
             run,
@@ -233,8 +237,8 @@ impl Session {
 
     /// What is due every so many parks or seconds.
     fn upkeep(&mut self) -> Result<(), HarnessError> {
-        let counts = self.engine.counts();
-        if self.progress.saw_park(counts.parks + counts.steps / 64) {
+        if self.progress.saw_park(self.engine.moments() / self.moments_per_park) {
+            let counts = self.engine.counts();
             self.world.refresh(counts.parks);
             self.hunt.poll(&self.world);
             self.flush();
@@ -255,7 +259,7 @@ impl Session {
             let now = value(&counts);
             self.lane.add(counter, now.saturating_sub(self.lane.counter(counter)));
         }
-        let total = ticks().wrapping_sub(self.began_ticks);
+        let total = (counts.cpu_nanoseconds as f64 * self.tick_hz / 1e9) as u64;
         self.lane.add(Counter::TotalTicks, total.saturating_sub(self.lane.counter(Counter::TotalTicks)));
         self.recorder.alive();
     }

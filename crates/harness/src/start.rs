@@ -92,6 +92,7 @@ pub fn start(settings: &Settings, mut options: JvmOptions, folder: &Path) -> Res
     }
     timed("workload", &mut timings);
     world.refresh(u64::MAX);
+    live.start_clock();
     timed("survey", &mut timings);
     Ok(Subject { jvm, guard, world, live, agct, timings })
 }

@@ -201,14 +201,21 @@ fn recipe(dice: &mut impl Dice, arch: Arch) -> Perturbation {
     let frame = dice.below(8) as u16;
     let within = selector(dice);
     let mut recipe = Perturbation::UNTOUCHED;
-    match dice.below(8) {
+    match dice.below(16) {
         // The context that a caller of the interrupted activation returns to.
-        0..2 => {
+        0..5 => {
             recipe.push(set(pc, ValueClass::ReturnAddress, frame, 0));
             recipe.push(set(sp, ValueClass::ReturnAddressSlot, frame, 8));
         }
+        // Another instruction of the same code, mostly.
+        5..7 => {
+            recipe.push(Edit::Nudge {
+                register: pc,
+                delta: dice.around_zero(96),
+            });
+        }
         // An arbitrary fp alone.
-        2..4 => {
+        7..11 => {
             recipe.push(set(
                 fp,
                 dice.weighted(DATA_CLASSES).unwrap_or(ValueClass::Heap),
@@ -217,7 +224,7 @@ fn recipe(dice: &mut impl Dice, arch: Arch) -> Perturbation {
             ));
         }
         // A method just entered, or just about to return, from one of the callers.
-        4 => {
+        11..13 => {
             let class = if dice.chance(1, 2) {
                 ValueClass::NmethodEntry
             } else {
@@ -228,7 +235,7 @@ fn recipe(dice: &mut impl Dice, arch: Arch) -> Perturbation {
             recipe.push(set(sp, ValueClass::ReturnAddressSlot, frame, pushed));
         }
         // Registers of different moments.
-        5..7 => {
+        13..15 => {
             recipe.push(set(pc, ValueClass::NaturalPc, within, 0));
             if dice.chance(1, 2) {
                 recipe.push(set(sp, ValueClass::NaturalSp, selector(dice), 0));
@@ -253,11 +260,11 @@ fn recipe(dice: &mut impl Dice, arch: Arch) -> Perturbation {
 pub fn perturbation(dice: &mut impl Dice, arch: Arch) -> Perturbation {
     let edits = match dice.below(16) {
         0 => return Perturbation::UNTOUCHED,
-        1..6 => return recipe(dice, arch),
-        6..11 => 1,
-        11..14 => 2,
-        14 => 3,
-        _ => 4 + dice.below(3),
+        1..11 => return recipe(dice, arch),
+        11..13 => 1,
+        13..15 => 2,
+
+        _ => 3 + dice.below(4),
     };
     (0..edits).map(|_| edit(dice, arch)).collect()
 }

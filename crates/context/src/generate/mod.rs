@@ -1,7 +1,7 @@
 //! Making perturbations and batches: at random, from the `arbitrary` crate's bytes, and out of one another.
 //!
 //! All three draw from the same distributions, so that a comparison of guided with blind fuzzing compares the guidance. They
-//! favour pc, sp and fp, small multiples of a word, and value classes that suit the register; one perturbation in three is a
+//! favour pc, sp and fp, small multiples of a word, and value classes that suit the register; ten perturbations in sixteen are a
 //! *recipe*: edits that together make a context which code nearly has (a caller's frame, an entry, an epilogue, registers
 //! of different moments), since independent edits hardly ever pass a walker's first plausibility check.
 //!
