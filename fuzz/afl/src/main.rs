@@ -24,11 +24,8 @@ static GUARDS: [AtomicU32; COUNTERS] = [const { AtomicU32::new(0) }; COUNTERS];
 fn feedback() -> Feedback {
     let first = GUARDS[0].load(Ordering::Relaxed) as usize;
     let last = GUARDS[COUNTERS - 1].load(Ordering::Relaxed) as usize;
-    assert_eq!(
-        last.wrapping_sub(first),
-        COUNTERS - 1,
-        "build with `cargo afl build`, run without AFL_INST_RATIO"
-    );
+    let in_a_row = last.wrapping_sub(first) == COUNTERS - 1;
+    assert!(in_a_row, "needs `cargo afl build`, and no AFL_INST_RATIO");
     // SAFETY: the runtime has made the map at least as long as its last guard says, before the fork server came up; this
     // process alone writes it while an input runs.
     unsafe { Feedback::in_map(__afl_area_ptr.add(first), COUNTERS) }
@@ -44,17 +41,16 @@ fn end(error: &HarnessError) -> ! {
 /// Starts the session of this child; it lives as long as the process.
 fn start() -> &'static mut Session {
     let arguments: Vec<String> = std::env::args().collect();
-    let mut session =
-        Session::start(Mode::Survey, &arguments, None).unwrap_or_else(|error| end(&error));
+    let session = Session::start(Mode::Survey, &arguments, None);
+    let session = Box::leak(Box::new(session.unwrap_or_else(|error| end(&error))));
     session.set_feedback(feedback());
-    Box::leak(Box::new(session))
+    session
 }
 
 fn main() {
     let mut session = AssertUnwindSafe(None);
     afl::fuzz(true, move |data| {
-        // The whole wrapper, or the closure would capture only what is in it.
-        let session = &mut session;
+        let session = &mut session; // the whole wrapper, not only what is in it
         let session = session.get_or_insert_with(start);
         if let Err(error) = session.run_input(data) {
             session.finish();
