@@ -13,6 +13,8 @@ use crate::settings::Settings;
 use crate::supervisor::{ChildEnd, Next, RETIRED, Side, remaining_arguments, supervise};
 use crate::{run, start};
 
+pub use crate::run::{create as create_run, end_process};
+
 /// libFuzzer's exit status when a unit took too long (`-timeout_exitcode`, FuzzerFlags.def).
 const LIBFUZZER_TIMEOUT: i32 = 70;
 

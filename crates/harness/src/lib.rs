@@ -13,7 +13,9 @@ mod examine;
 mod feedback;
 pub mod frame_map;
 mod hunt;
+pub mod interrupt;
 pub mod libfuzzer;
+pub mod measure;
 pub mod minimise;
 mod names;
 mod progress;
@@ -26,5 +28,5 @@ pub mod walks;
 pub mod world;
 
 pub use error::HarnessError;
-pub use session::{InputVerdict, Mode, Session};
+pub use session::{InputVerdict, Mode, Session, WalkCosts};
 pub use settings::{EngineKind, Settings, VARIABLES};

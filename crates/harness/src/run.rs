@@ -102,7 +102,7 @@ fn tick_hz() -> u64 {
 }
 
 /// Ends the process without running exit handlers: the JVM's would meet threads that still run Java code.
-pub(crate) fn end_process(code: i32) -> ! {
+pub fn end_process(code: i32) -> ! {
     use std::io::Write as _;
     let _ = std::io::stderr().flush();
     let _ = std::io::stdout().flush();

@@ -3,6 +3,8 @@
 //! [`Session::run_input`] is called by the fuzzer's loop. It may return on another thread than it was called on (see
 //! `walkfuzz_engine`): hold no reference to thread-local storage across the call.
 
+mod natural;
+
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -24,6 +26,8 @@ use crate::settings::{EngineKind, Settings};
 use crate::start::{self, Subject};
 use crate::walks::{BatchReport, Bench, is_suspicious};
 use crate::world::{ENGINE_COUNTERS, World};
+
+pub use natural::WalkCosts;
 
 /// What the inputs of a session are run for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,8 +51,12 @@ pub enum InputVerdict {
 
 /// The engine's kind of work for a batch's `thread`: the low two bits choose the thread, the others the work.
 const THREAD_BITS: u32 = 2;
-/// Controls that may fail in a row before the process counts as insane.
-const FAILED_CONTROLS: u32 = 2_000;
+/// Moments (single steps included) after which a survey walks another thread.
+const MOMENTS_A_TURN: u64 = 256;
+/// Moments in a row whose control may fail before the process counts as insane.
+const FAILED_MOMENTS: u32 = 300;
+/// Visits of a moment whose control fails: such a context is natural, but most of its walks end at the first frame.
+const POOR_VISITS: u32 = 48;
 
 /// A running session.
 pub struct Session {
@@ -67,7 +75,9 @@ pub struct Session {
     blind_seed: u64,
     hunt: Hunt,
     progress: Progress,
-    failed_controls: u32,
+    failed_moments: u32,
+    poor_visits: u32,
+    serial: u64,
     /// After how many moments upkeep is due: the step engine has a new one for each input.
     moments_per_park: u64,
     tick_hz: f64,
@@ -124,7 +134,9 @@ impl Session {
             blind_seed: settings.seed.wrapping_mul(1 << 40),
             hunt: Hunt::new(Arc::clone(&run), facts),
             progress,
-            failed_controls: 0,
+            failed_moments: 0,
+            poor_visits: 0,
+            serial: 0,
             moments_per_park: if settings.engine == EngineKind::Step { 512 } else { 1 },
             tick_hz: record_options.tick_hz as f64,
             began: Instant::now(),
@@ -167,17 +179,23 @@ impl Session {
         if self.mode == Mode::Strict {
             return self.run_strictly();
         }
-        self.visit(false)?;
+        let poor = self.poor_visits >= POOR_VISITS;
+        self.visit(poor)?;
         self.account()?;
         Ok(InputVerdict::Keep)
     }
 
     /// Walks the batch at a moment: the held one, or a fresh one.
     fn visit(&mut self, fresh: bool) -> Result<(), HarnessError> {
-        let Self { engine, world, walker, walker_id, lane, trace, report, batch, hunt, .. } = self;
+        let Self { mode, settings, engine, world, walker, walker_id, lane, trace, report, batch, hunt, .. } = self;
         let natural = std::cell::RefCell::new(&mut *world);
         let request = Request {
-            worker: Some(usize::from(batch.thread) & ((1 << THREAD_BITS) - 1)),
+            worker: Some(if *mode == Mode::Strict {
+                usize::from(batch.thread) & ((1 << THREAD_BITS) - 1)
+            } else {
+                // A thread that loses its turn first finishes its slice of work: let each keep it for a while.
+                (engine.moments() / MOMENTS_A_TURN) as usize % settings.threads
+            }),
             kind: u32::from(batch.thread >> THREAD_BITS),
             steps: batch.steps,
             fresh,
@@ -213,10 +231,13 @@ impl Session {
                 feedback::mark(feedback, generation, walk);
             }
         }
+        let new_moment = std::mem::replace(&mut self.serial, report.serial) != report.serial;
         if matches!(report.control.outcome, WalkOutcome::Frames(_)) {
-            self.failed_controls = 0;
+            self.failed_moments = 0;
+            self.poor_visits = 0;
         } else {
-            self.failed_controls += 1;
+            self.failed_moments += u32::from(new_moment);
+            self.poor_visits = if new_moment { 1 } else { self.poor_visits + 1 };
         }
         let mut suspects = None;
         if is_suspicious(&report.control.outcome) {
@@ -244,7 +265,7 @@ impl Session {
             self.flush();
             self.progress.print(self.lane, self.hunt.found(), self.began.elapsed());
             if self.lane.counter(Counter::Recoveries) > self.settings.retire_after
-                || self.failed_controls > FAILED_CONTROLS
+                || self.failed_moments > FAILED_MOMENTS
             {
                 self.retire();
             }
