@@ -54,7 +54,8 @@ impl LandscapeTable {
             ValueClass::StackWord
             | ValueClass::StackSlot
             | ValueClass::ReturnAddress
-            | ValueClass::ReturnAddressSlot => WALKED_STACK_WORDS,
+            | ValueClass::ReturnAddressSlot
+            | ValueClass::CallerFp => WALKED_STACK_WORDS,
             ValueClass::NaturalPc | ValueClass::NaturalSp | ValueClass::NaturalFp => NOTED_VALUES,
             _ => 0,
         };
@@ -105,7 +106,7 @@ impl LandscapeTable {
         };
     }
 
-    /// Fills the four classes of the walked stack from the words above `sp`, at most [`WALKED_STACK_WORDS`] of them.
+    /// Fills the five classes of the walked stack from the words above `sp`, at most [`WALKED_STACK_WORDS`] of them.
     /// `is_code` says whether a word is a pc in the code cache. Allocates nothing.
     pub fn set_walked_stack(&mut self, sp: u64, words: &[u64], is_code: impl Fn(u64) -> bool) {
         for class in [
@@ -113,17 +114,21 @@ impl LandscapeTable {
             ValueClass::StackSlot,
             ValueClass::ReturnAddress,
             ValueClass::ReturnAddressSlot,
+            ValueClass::CallerFp,
         ] {
             self.values[class as usize].clear();
         }
         let mut slot = sp;
+        let mut below = 0;
         for &word in words.iter().take(WALKED_STACK_WORDS) {
             self.values[ValueClass::StackWord as usize].push(word);
             self.values[ValueClass::StackSlot as usize].push(slot);
             if is_code(word) {
                 self.values[ValueClass::ReturnAddress as usize].push(word);
                 self.values[ValueClass::ReturnAddressSlot as usize].push(slot);
+                self.values[ValueClass::CallerFp as usize].push(below);
             }
+            below = word;
             slot = slot.wrapping_add(8);
         }
     }

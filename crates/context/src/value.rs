@@ -111,6 +111,9 @@ value_classes! {
     NonCanonical = "non-canonical",
     /// The selector itself.
     Literal = "literal",
+    /// The word right below a return address: where calling code has left its frame pointer, if it has. The selector counts as that of
+    /// `return-address` does.
+    CallerFp = "caller-fp",
 }
 
 impl ValueClass {

@@ -4,11 +4,11 @@ use std::time::{Duration, Instant};
 
 use walkfuzz_context::witness::{NaturalClass, WitnessTable};
 use walkfuzz_context::landscape::WALKED_STACK_WORDS;
-use walkfuzz_context::{Address, LandscapeTable, Pc, Registers, ValueClass};
+use walkfuzz_context::{Address, Arch, LandscapeTable, Pc, Registers, ValueClass};
 use walkfuzz_engine::{Filter, Moment};
-use walkfuzz_guard::{SafeFetchSite, read_word, set_jvm_handler, set_safefetch};
+use walkfuzz_guard::{SafeFetchSite, read_checked, read_word, set_jvm_handler, set_safefetch};
 use walkfuzz_record::Counter;
-use walkfuzz_symbols::{Modules, safefetch_sites};
+use walkfuzz_symbols::{InstructionKind, InstructionMap, Modules, safefetch_sites};
 use walkfuzz_vmstructs::{CodeMap, HotSpot, LiveMemory, Maps, Span, Survey, Tid, fill, survey};
 
 use crate::classify::Classifier;
@@ -173,7 +173,7 @@ impl World {
         }
         let code = &self.code;
         self.landscape.set_walked_stack(sp, self.words.get(..filled).unwrap_or(&[]), |word| {
-            code.blob(Address(word)).is_some()
+            code.blob(Address(word)).is_some() && follows_call(word)
         });
         if let Some(stack) = stack {
             self.classifier.set_own_stack(stack.start.0..stack.end.0);
@@ -201,6 +201,23 @@ impl World {
         };
         Some((name, pc.0.wrapping_sub(blob.code.start.0)))
     }
+}
+
+/// Whether the instruction before `pc`, an address in the code cache, is a call: then the word is a return address and not some
+/// other pointer into code.
+fn follows_call(pc: u64) -> bool {
+    // The longest call that generated code has takes 7 bytes on x86_64, 4 on aarch64.
+    let mut before = [0; 8];
+    let length = before.len() as u64;
+    if read_checked(Address(pc.wrapping_sub(length)), &mut before).is_err() {
+        return false;
+    }
+    (2..=before.len()).any(|size| {
+        before.get(before.len() - size..).is_some_and(|code| {
+            let map = InstructionMap::of(Arch::NATIVE, code, Pc(pc - size as u64));
+            matches!(map.instructions(), [only] if only.kind == InstructionKind::Call)
+        })
+    })
 }
 
 /// Which of the engine's counts go into which counter of the record.

@@ -203,19 +203,22 @@ fn recipe(dice: &mut impl Dice, arch: Arch) -> Perturbation {
     let mut recipe = Perturbation::UNTOUCHED;
     match dice.below(16) {
         // The context that a caller of the interrupted activation returns to.
-        0..5 => {
+        0..6 => {
             recipe.push(set(pc, ValueClass::ReturnAddress, frame, 0));
             recipe.push(set(sp, ValueClass::ReturnAddressSlot, frame, 8));
+            if dice.chance(7, 8) {
+                recipe.push(set(fp, ValueClass::CallerFp, frame, 0));
+            }
         }
         // Another instruction of the same code, mostly.
-        5..7 => {
+        6..8 => {
             recipe.push(Edit::Nudge {
                 register: pc,
                 delta: dice.around_zero(96),
             });
         }
         // An arbitrary fp alone.
-        7..11 => {
+        8..12 => {
             recipe.push(set(
                 fp,
                 dice.weighted(DATA_CLASSES).unwrap_or(ValueClass::Heap),
@@ -224,7 +227,7 @@ fn recipe(dice: &mut impl Dice, arch: Arch) -> Perturbation {
             ));
         }
         // A method just entered, or just about to return, from one of the callers.
-        11..13 => {
+        12..14 => {
             let class = if dice.chance(1, 2) {
                 ValueClass::NmethodEntry
             } else {
@@ -235,7 +238,7 @@ fn recipe(dice: &mut impl Dice, arch: Arch) -> Perturbation {
             recipe.push(set(sp, ValueClass::ReturnAddressSlot, frame, pushed));
         }
         // Registers of different moments.
-        13..15 => {
+        14 => {
             recipe.push(set(pc, ValueClass::NaturalPc, within, 0));
             if dice.chance(1, 2) {
                 recipe.push(set(sp, ValueClass::NaturalSp, selector(dice), 0));

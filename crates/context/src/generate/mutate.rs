@@ -137,16 +137,17 @@ fn mutate_walk(walk: &mut Perturbation, dice: &mut impl Dice, arch: Arch) {
     let count = walk.edits().len();
     let at = dice.index(count);
     match dice.below(16) {
-        0..3 if count < MAX_EDITS => {
+        0..2 if count < MAX_EDITS => {
             walk.push(distribution::edit(dice, arch));
         }
-        3..5 => {
+        2..4 => {
             walk.remove(at);
         }
-        5 => *walk = distribution::perturbation(dice, arch),
-        6 if count > 1 => walk.edits_mut().swap(at, dice.index(count)),
+        // Often: independent edits soon leave nothing that a walker would get past.
+        4..8 => *walk = distribution::perturbation(dice, arch),
+        8 if count > 1 => walk.edits_mut().swap(at, dice.index(count)),
         choice => match walk.edits_mut().get_mut(at) {
-            Some(edit) if choice < 9 => *edit = distribution::edit(dice, arch),
+            Some(edit) if choice < 10 => *edit = distribution::edit(dice, arch),
             Some(edit) => tweak(edit, dice, arch),
             None => {
                 walk.push(distribution::edit(dice, arch));
