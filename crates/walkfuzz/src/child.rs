@@ -1,0 +1,184 @@
+//! A run in child processes: the JVM that is walked, the run folder, the wait for everything that was started, the summary.
+
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+use nix::errno::Errno;
+use nix::sys::signal::{Signal, kill};
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::Pid;
+use walkfuzz_harness::campaign::{create_run, summarise};
+use walkfuzz_harness::{Settings, interrupt};
+use walkfuzz_jvm::{Collector, JvmOptions, Places};
+use walkfuzz_record::render::end_screen;
+use walkfuzz_record::{RunFolder, Summary, Verdict};
+
+use crate::cli::{FailOn, SubjectArgs};
+use crate::failure::{ENVIRONMENT, FINDINGS, Failure, INTERRUPTED, UNKNOWN};
+
+/// The JVM to walk, checked before anything is built or started.
+pub(crate) fn jvm_options(subject: &SubjectArgs) -> Result<JvmOptions, Failure> {
+    let places = Places::from_env();
+    let jdk = places.choose(subject.jdk.as_deref().filter(|jdk| !jdk.is_empty()))?;
+    let mut options = JvmOptions::new(jdk);
+    options.collector = subject.gc.as_deref().and_then(Collector::from_name);
+    Ok(options)
+}
+
+/// The variables that tell a child which JVM to walk.
+pub(crate) fn environment(
+    subject: &SubjectArgs,
+    options: &JvmOptions,
+) -> Vec<(&'static str, String)> {
+    let mut variables = vec![
+        ("WALKFUZZ_JDK", options.jdk.home.display().to_string()),
+        ("WALKFUZZ_SEED", subject.seed.to_string()),
+    ];
+    variables.extend(subject.gc.clone().map(|gc| ("WALKFUZZ_GC", gc)));
+    variables
+}
+
+/// Makes the run folder; its path is absolute.
+pub(crate) fn make_run(subject: &SubjectArgs, options: &JvmOptions) -> Result<RunFolder, Failure> {
+    let mut settings = Settings::from_environment()?;
+    settings.runs = std::path::absolute(&subject.runs).unwrap_or_else(|_| subject.runs.clone());
+    settings.seed = u64::from(subject.seed);
+    let command: Vec<String> = std::env::args().collect();
+    Ok(create_run(&settings, options, &command)?)
+}
+
+/// This program, to be started again.
+pub(crate) fn myself() -> Result<Command, Failure> {
+    let path: PathBuf = std::env::current_exe()
+        .map_err(|error| Failure::environment(format_args!("cannot find this program: {error}")))?;
+    Ok(Command::new(path))
+}
+
+/// How a started program ended; `None`: by a signal.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ended {
+    pub(crate) code: Option<i32>,
+    pub(crate) interrupted: bool,
+}
+
+/// Runs a program to its end, and to the end of everything that it started: cargo dies of a Ctrl-C at once, while the fuzzer
+/// below it still writes down what it has.
+pub(crate) fn run(mut command: Command, json: bool) -> Result<Ended, Failure> {
+    interrupt::catch();
+    // Orphans become our children, so that they can be waited for.
+    let _ = nix::sys::prctl::set_child_subreaper(true);
+    command.stdin(Stdio::null());
+    if json {
+        command.stdout(std::io::stderr());
+    }
+    let program = command.get_program().to_string_lossy().into_owned();
+    let mut child = command
+        .spawn()
+        .map_err(|error| Failure::environment(format_args!("cannot start {program}: {error}")))?;
+    let code = wait(&mut child)?;
+    let interrupted = interrupt::seen();
+    reap();
+    Ok(Ended { code, interrupted })
+}
+
+fn wait(child: &mut Child) -> Result<Option<i32>, Failure> {
+    let mut told = false;
+    loop {
+        let ended = child.try_wait().map_err(|error| {
+            Failure::environment(format_args!("cannot wait for a child process: {error}"))
+        })?;
+        if let Some(status) = ended {
+            return Ok(status.code());
+        }
+        // At a terminal, everybody in the foreground is told by the kernel.
+        if interrupt::was_sent() && !told {
+            told = true;
+            for pid in descendants(std::process::id()) {
+                let _ = kill(pid, Signal::SIGINT);
+            }
+        }
+        std::thread::sleep(Duration::from_millis(10));
+    }
+}
+
+/// Waits for orphans, which are those of an interrupted run.
+fn reap() {
+    loop {
+        match waitpid(None, Some(WaitPidFlag::empty())) {
+            Ok(WaitStatus::StillAlive) | Err(Errno::ECHILD) => return,
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(_) => return,
+        }
+    }
+}
+
+/// All processes below this one.
+fn descendants(pid: u32) -> Vec<Pid> {
+    let mut found = Vec::new();
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task"))
+        .into_iter()
+        .flatten()
+        .flatten();
+    for task in tasks {
+        let children = std::fs::read_to_string(task.path().join("children")).unwrap_or_default();
+        for child in children
+            .split_whitespace()
+            .filter_map(|word| word.parse::<u32>().ok())
+        {
+            found.extend(i32::try_from(child).ok().map(Pid::from_raw));
+            found.extend(descendants(child));
+        }
+    }
+    found
+}
+
+/// Shows what a run amounts to, and says how the program ends.
+pub(crate) fn conclude(
+    run: &RunFolder,
+    subject: &SubjectArgs,
+    ended: Ended,
+) -> Result<(), Failure> {
+    let summary = summarise(run)?;
+    let died = !ended.interrupted && ended.code != Some(0);
+    if died && summary.walks == 0 {
+        // The child has said why.
+        return Err(Failure::said(
+            ended
+                .code
+                .and_then(|code| u8::try_from(code).ok())
+                .filter(|code| *code == 2)
+                .unwrap_or(ENVIRONMENT),
+        ));
+    }
+    if subject.json {
+        crate::print_json(&summary)?;
+    } else {
+        crate::print(end_screen(&summary).as_bytes())?;
+    }
+    match ended {
+        Ended {
+            interrupted: true, ..
+        } => Err(Failure::said(INTERRUPTED)),
+        Ended { code, .. } if died && code != Some(1) && code != Some(i32::from(UNKNOWN)) => Err(
+            Failure::environment("the run ended early; its last words stand above"),
+        ),
+        _ => judge(&summary, subject.fail_on),
+    }
+}
+
+fn judge(summary: &Summary, fail_on: FailOn) -> Result<(), Failure> {
+    let fails = match fail_on {
+        FailOn::Never => false,
+        FailOn::Bug => summary.bugs > 0,
+        FailOn::Any => summary.bugs + summary.robustness > 0,
+    };
+    if summary.verdict == Verdict::Unknown {
+        return Err(Failure::said(UNKNOWN));
+    }
+    if fails {
+        Err(Failure::said(FINDINGS))
+    } else {
+        Ok(())
+    }
+}

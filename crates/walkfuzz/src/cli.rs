@@ -1,0 +1,282 @@
+//! The command line, as data.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+/// What stands under the help text.
+const EXIT_CODES: &str = "\
+Exit codes:
+    0  it worked (findings alone do not change that)
+    1  findings that --fail-on asked to fail on
+    2  wrong usage
+    3  the environment lacks something; the message names the command that brings it
+    4  unknown: nothing was proven (a vacuous run)
+  130  interrupted; what was found so far is kept";
+
+/// Fuzzing and stress tests for asynchronous JVM stack walkers.
+#[derive(Debug, Parser)]
+#[command(name = "walkfuzz", version, after_help = EXIT_CODES, propagate_version = true)]
+pub(crate) struct Cli {
+    #[command(subcommand)]
+    pub(crate) command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum Command {
+    /// Say what this machine can run; for each missing thing the command that brings it.
+    Doctor(OutputArgs),
+    /// List or install JDKs.
+    #[command(subcommand)]
+    Jdk(JdkCommand),
+    /// Fuzz a target for a while and show what was found.
+    Fuzz(FuzzArgs),
+    /// Walk at every instruction of Java code, untouched contexts only, no fuzzer.
+    Step(StepArgs),
+    /// Show a run folder: for people, or as JSON.
+    Report(ReportArgs),
+    /// Measure: guard, loops, step engine, start-up, guidance; every figure beside its baseline.
+    Bench(BenchArgs),
+    /// Print a completion script.
+    Completions {
+        /// For which shell.
+        shell: clap_complete::Shell,
+    },
+    /// Print the manual page.
+    Man,
+    /// What `step` and `bench` run in a process of its own: a JVM starts once per process.
+    #[command(subcommand, hide = true)]
+    InJvm(InJvm),
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct OutputArgs {
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum JdkCommand {
+    /// The JDKs on this machine, and those that can be installed.
+    List(OutputArgs),
+    /// Install a pinned JDK into the cache folder.
+    #[command(
+        after_help = "Examples:\n    walkfuzz jdk install 21\n    walkfuzz jdk install 17.0.9"
+    )]
+    Install {
+        /// A feature version (17) or a full one (17.0.9).
+        version: String,
+        /// Say what would be installed, and where to.
+        #[arg(long)]
+        dry_run: bool,
+    },
+    /// Install the JDK that would be used, unless it is there; 21 if nothing says which.
+    Ensure {
+        /// Which JDK: a folder, a feature version or a full version.
+        #[arg(long, env = "WALKFUZZ_JDK")]
+        jdk: Option<String>,
+    },
+}
+
+/// Which JVM to walk, and where what is found is kept.
+#[derive(Clone, Debug, Args)]
+pub(crate) struct SubjectArgs {
+    /// Which JDK: a folder, a feature version or a full version.
+    #[arg(long, env = "WALKFUZZ_JDK")]
+    pub(crate) jdk: Option<String>,
+    /// Which collector; the JVM's own choice when left out.
+    #[arg(long, env = "WALKFUZZ_GC", value_parser = ["serial", "parallel", "g1", "z", "shenandoah", "epsilon"])]
+    pub(crate) gc: Option<String>,
+    /// Seed of the workload, and of libFuzzer.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u32,
+    /// Where the run folder is made.
+    #[arg(long, default_value = "walkfuzz-runs")]
+    pub(crate) runs: PathBuf,
+    /// End with exit code 1 on such findings.
+    #[arg(long, value_enum, default_value_t = FailOn::Never)]
+    pub(crate) fail_on: FailOn,
+    /// Print the summary as JSON; everything else goes to stderr.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// What makes a run end with exit code 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum FailOn {
+    /// Findings never do.
+    Never,
+    /// A finding whose verdict is "bug".
+    Bug,
+    /// Any finding.
+    Any,
+}
+
+/// How threads are held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum EngineName {
+    /// A thread that is held in its handler serves many inputs.
+    Live,
+    /// A moment at each instruction.
+    Step,
+    /// A forked copy for each input: deterministic and slow.
+    Frozen,
+}
+
+/// cargo-fuzz's sanitizers that make sense beside a JVM.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Sanitizer {
+    /// AddressSanitizer.
+    Address,
+    /// None: faster.
+    None,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+    walkfuzz fuzz
+    walkfuzz fuzz walk_ucontext --seconds 600 --jdk 17.0.9 --gc z
+    walkfuzz fuzz --engine step --seconds 30
+    walkfuzz fuzz --json --fail-on bug -- -max_len=512")]
+pub(crate) struct FuzzArgs {
+    /// The target.
+    #[arg(default_value = "walk_ucontext")]
+    pub(crate) target: String,
+    /// How long.
+    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u32).range(1..=2_592_000))]
+    pub(crate) seconds: u32,
+    #[command(flatten)]
+    pub(crate) subject: SubjectArgs,
+    /// How threads are held.
+    #[arg(long, value_enum, default_value_t = EngineName::Live)]
+    pub(crate) engine: EngineName,
+    /// Which sanitizer the target is built with.
+    #[arg(long, value_enum, default_value_t = Sanitizer::None)]
+    pub(crate) sanitizer: Sanitizer,
+    /// No corpus and no feedback: the baseline that guidance is measured against.
+    #[arg(long)]
+    pub(crate) blind: bool,
+    /// Keep the corpus here instead of `fuzz/corpus/TARGET`.
+    #[arg(long, conflicts_with = "blind")]
+    pub(crate) corpus: Option<PathBuf>,
+    /// Print the command that would run, and stop.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Further arguments for libFuzzer.
+    #[arg(last = true)]
+    pub(crate) libfuzzer: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n    walkfuzz step --walks 100000000 --jdk 21\n    walkfuzz step --walks 1000000 --json"
+)]
+pub(crate) struct StepArgs {
+    /// How many walks.
+    #[arg(long, default_value_t = 1_000_000, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) walks: u64,
+    #[command(flatten)]
+    pub(crate) subject: SubjectArgs,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n    walkfuzz report\n    walkfuzz report --findings\n    walkfuzz report walkfuzz-runs/RUN --json"
+)]
+pub(crate) struct ReportArgs {
+    /// The run folder; the newest one when left out.
+    pub(crate) run: Option<PathBuf>,
+    /// Where run folders are.
+    #[arg(long, default_value = "walkfuzz-runs")]
+    pub(crate) runs: PathBuf,
+    /// Print JSON: the summary, and every finding in full.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// Print every finding in full.
+    #[arg(long)]
+    pub(crate) findings: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n    walkfuzz bench guard start bare step\n    walkfuzz bench guided --jdk 17 --seconds 30 --rounds 5"
+)]
+pub(crate) struct BenchArgs {
+    /// What to measure; everything when left out.
+    #[arg(value_enum)]
+    pub(crate) parts: Vec<BenchPart>,
+    /// Which JDK.
+    #[arg(long, env = "WALKFUZZ_JDK")]
+    pub(crate) jdk: Option<String>,
+    /// Seconds for each part that runs a JVM.
+    #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    pub(crate) seconds: u32,
+    /// Runs of each side in the comparison of guided and blind fuzzing.
+    #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1_000))]
+    pub(crate) rounds: u32,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// Parts of `bench`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum BenchPart {
+    /// Guarded against direct calls; recovery against the kernel's floor.
+    Guard,
+    /// From the start of the process to its first input; resident memory.
+    Start,
+    /// The walker in a plain guarded loop: the baseline of the following.
+    Bare,
+    /// Generated batches through a session, without libFuzzer.
+    Loop,
+    /// Untouched walks at every instruction.
+    Step,
+    /// Guided fuzzing under libFuzzer: walks per second, the walker's share.
+    Fuzz,
+    /// Guided against blind fuzzing: sites found, and time to each.
+    Guided,
+}
+
+impl BenchPart {
+    pub(crate) const ALL: [BenchPart; 7] = [
+        BenchPart::Guard,
+        BenchPart::Start,
+        BenchPart::Bare,
+        BenchPart::Loop,
+        BenchPart::Step,
+        BenchPart::Fuzz,
+        BenchPart::Guided,
+    ];
+}
+
+/// What happens in a process of its own. Chosen by the environment: JDK, collector, run folder, engine, seed.
+#[derive(Debug, Subcommand)]
+pub(crate) enum InJvm {
+    /// A supervised run of untouched walks.
+    Step {
+        /// How many.
+        walks: u64,
+    },
+    /// The guard's costs; needs no JVM.
+    Guard,
+    /// One input.
+    Start,
+    /// The bare loop.
+    Bare {
+        /// How long.
+        seconds: u32,
+    },
+    /// Generated batches.
+    Loop {
+        /// How long.
+        seconds: u32,
+    },
+    /// Untouched walks, unsupervised.
+    Natural {
+        /// How long.
+        seconds: u32,
+    },
+}

@@ -1,0 +1,158 @@
+//! What runs in a process of its own, with a JVM inside. Measurements print one line of JSON on stdout.
+//!
+//! These processes end without exit handlers: the JVM's would meet threads that still run Java code.
+
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+use walkfuzz_harness::campaign::{Role, begin, end_process, summarise};
+use walkfuzz_harness::measure::guard_costs;
+use walkfuzz_harness::{HarnessError, Mode, Session, Settings, interrupt};
+use walkfuzz_record::Summary;
+
+use crate::cli::InJvm;
+use crate::failure::{ENVIRONMENT, Failure};
+
+/// libFuzzer's status of an interrupted process, which the supervisor knows.
+const CHILD_INTERRUPTED: i32 = 72;
+
+/// What a measuring process says.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+#[serde(default)]
+pub(crate) struct Measured {
+    pub(crate) direct_ns: f64,
+    pub(crate) guarded_ns: f64,
+    pub(crate) floor_ns: f64,
+    pub(crate) recovery_ns: f64,
+    pub(crate) walks: u64,
+    pub(crate) beyond_first_frame: u64,
+    pub(crate) cpu_seconds: f64,
+    pub(crate) walker_seconds: f64,
+    pub(crate) inputs: u64,
+    pub(crate) resident_mb: f64,
+}
+
+pub(crate) fn run(what: &InJvm) -> Result<(), Failure> {
+    match *what {
+        InJvm::Step { walks } => supervised(walks),
+        InJvm::Guard => {
+            let costs = guard_costs()?;
+            say(&Measured {
+                direct_ns: costs.direct_ns,
+                guarded_ns: costs.guarded_ns,
+                floor_ns: costs.floor_ns,
+                recovery_ns: costs.recovery_ns,
+                ..Measured::default()
+            })
+        }
+        InJvm::Start => measure(|session| {
+            session.run_input(&[])?;
+            Ok(Measured {
+                resident_mb: resident_mb(),
+                ..Measured::default()
+            })
+        }),
+        InJvm::Bare { seconds } => measure(|session| {
+            let costs = session.walk_bare(Duration::from_secs(u64::from(seconds)))?;
+            Ok(Measured {
+                walks: costs.walks,
+                beyond_first_frame: costs.beyond_first_frame,
+                cpu_seconds: costs.cpu_seconds,
+                ..Measured::default()
+            })
+        }),
+        InJvm::Natural { seconds } => measure(|session| {
+            let began = Instant::now();
+            let costs = session
+                .walk_naturally(u64::MAX, || began.elapsed().as_secs() < u64::from(seconds))?;
+            session.finish();
+            Ok(Measured {
+                beyond_first_frame: costs.beyond_first_frame,
+                cpu_seconds: costs.cpu_seconds,
+                ..recorded(&summarise(session.run_folder())?)
+            })
+        }),
+        InJvm::Loop { seconds } => measure(|session| {
+            let began = Instant::now();
+            while began.elapsed().as_secs() < u64::from(seconds) {
+                for _ in 0..1_000 {
+                    session.run_input(&[])?;
+                }
+            }
+            session.finish();
+            Ok(recorded(&summarise(session.run_folder())?))
+        }),
+    }
+}
+
+/// What a run's records say.
+pub(crate) fn recorded(summary: &Summary) -> Measured {
+    Measured {
+        walks: summary.walks,
+        cpu_seconds: summary.thread_seconds,
+        walker_seconds: summary.walker_seconds,
+        inputs: summary.engine.inputs,
+        ..Measured::default()
+    }
+}
+
+fn say(measured: &Measured) -> Result<(), Failure> {
+    let line = serde_json::to_string(measured).map_err(Failure::environment)?;
+    crate::print(format!("{line}\n").as_bytes())
+}
+
+fn measure(
+    body: impl FnOnce(&mut Session) -> Result<Measured, HarnessError>,
+) -> Result<(), Failure> {
+    let arguments: Vec<String> = std::env::args().collect();
+    let mut session =
+        Session::start(Mode::Merge, &arguments, None).unwrap_or_else(|error| fail(&error));
+    let measured = body(&mut session).unwrap_or_else(|error| fail(&error));
+    let said = say(&measured);
+    end_process(if said.is_ok() {
+        0
+    } else {
+        i32::from(ENVIRONMENT)
+    })
+}
+
+fn fail(error: &HarnessError) -> ! {
+    eprintln!("error: {error}");
+    end_process(error.exit_code())
+}
+
+/// The walks of all processes of a run, each of which is replaced when it dies.
+fn supervised(walks: u64) -> Result<(), Failure> {
+    let arguments: Vec<String> = std::env::args().collect();
+    let run = match begin(&Settings::from_environment()?, &arguments)? {
+        Role::Done(code) => {
+            return match u8::try_from(code) {
+                Ok(0) => Ok(()),
+                Ok(code) => Err(Failure::said(code)),
+                Err(_) => Err(Failure::said(ENVIRONMENT)),
+            };
+        }
+        Role::Child { run, .. } => run,
+    };
+    interrupt::catch();
+    let done = summarise(&run).map_or(0, |summary| summary.walks);
+    let mut session =
+        Session::start(Mode::Survey, &arguments, Some(run)).unwrap_or_else(|error| fail(&error));
+    // The JVM has taken these signals for its own shutdown.
+    interrupt::catch();
+    let walked = session.walk_naturally(walks.saturating_sub(done), || !interrupt::seen());
+    session.finish();
+    match walked {
+        Ok(_) if interrupt::seen() => end_process(CHILD_INTERRUPTED),
+        Ok(_) => end_process(0),
+        Err(error) => fail(&error),
+    }
+}
+
+/// Resident memory of this process.
+fn resident_mb() -> f64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let kilobytes = line.and_then(|line| line.split_whitespace().next()?.parse::<f64>().ok());
+    kilobytes.unwrap_or(0.0) / 1024.0
+}

@@ -1,0 +1,80 @@
+//! walkfuzz: the program. Each subcommand is a module; what they share is the run of a child process (`child`) and the way to
+//! fail (`failure`). Everything that walks is in `walkfuzz-harness`.
+#![forbid(unsafe_code)]
+
+mod bench;
+mod checkout;
+mod child;
+mod cli;
+mod doctor;
+mod failure;
+mod fuzz;
+mod in_jvm;
+mod jdk;
+mod report;
+mod step;
+mod table;
+mod tools;
+
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use clap::{CommandFactory as _, Parser as _};
+
+use crate::cli::{Cli, Command};
+use crate::failure::Failure;
+
+fn main() -> ExitCode {
+    let done = match Cli::parse().command {
+        Command::Doctor(args) => doctor::run(&args),
+        Command::Jdk(command) => jdk::run(command),
+        Command::Fuzz(args) => fuzz::run(&args),
+        Command::Step(args) => step::run(&args),
+        Command::Report(args) => report::run(&args),
+        Command::Bench(args) => bench::run(&args),
+        Command::Completions { shell } => completions(shell),
+        Command::Man => manual(),
+        Command::InJvm(what) => in_jvm::run(&what),
+    };
+    match done {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(Failure { code, message }) => {
+            if !message.is_empty() {
+                eprintln!("error: {message}");
+            }
+            ExitCode::from(code)
+        }
+    }
+}
+
+fn completions(shell: clap_complete::Shell) -> Result<(), Failure> {
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut Cli::command(), "walkfuzz", &mut script);
+    print(&script)
+}
+
+fn manual() -> Result<(), Failure> {
+    let mut page = Vec::new();
+    clap_mangen::Man::new(Cli::command())
+        .render(&mut page)
+        .map_err(Failure::environment)?;
+    print(&page)
+}
+
+/// Writes to stdout. A reader that has gone away (`| head`) is no error.
+fn print(bytes: &[u8]) -> Result<(), Failure> {
+    let mut out = std::io::stdout().lock();
+    match out.write_all(bytes).and_then(|()| out.flush()) {
+        Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(Failure::environment(
+            format_args!("cannot write to stdout: {error}"),
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Prints a value as JSON.
+fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
+    let mut text = serde_json::to_string_pretty(value).map_err(Failure::environment)?;
+    text.push('\n');
+    print(text.as_bytes())
+}

@@ -1,0 +1,191 @@
+//! `walkfuzz report`: a run folder for people, or as JSON.
+
+use std::fmt::Write as _;
+
+use serde::Serialize;
+use walkfuzz_context::Tier;
+use walkfuzz_harness::campaign::summarise;
+use walkfuzz_record::render::end_screen;
+use walkfuzz_record::{Finding, KOfN, RunFolder, Summary};
+
+use crate::cli::ReportArgs;
+use crate::failure::Failure;
+
+/// What `--json` prints.
+#[derive(Serialize)]
+struct Report {
+    summary: Summary,
+    findings: Vec<Finding>,
+}
+
+pub(crate) fn run(args: &ReportArgs) -> Result<(), Failure> {
+    let folder = match &args.run {
+        Some(run) => RunFolder::open(run)?,
+        None => RunFolder::latest(&args.runs)?,
+    };
+    let summary = summarise(&folder)?;
+    if !args.json && !args.findings {
+        return crate::print(end_screen(&summary).as_bytes());
+    }
+    let mut findings = folder.findings()?.findings;
+    // The summary's order: what matters most comes first.
+    findings.sort_by_key(|finding| summary.findings.iter().position(|row| row.id == finding.id));
+    if args.json {
+        return crate::print_json(&Report { summary, findings });
+    }
+    let text: Vec<String> = findings.iter().map(in_full).collect();
+    let text = if text.is_empty() {
+        "no findings\n".to_owned()
+    } else {
+        text.join("\n")
+    };
+    crate::print(text.as_bytes())
+}
+
+/// What a tier means, in words.
+fn meaning(tier: &str) -> &'static str {
+    match Tier::ALL.iter().find(|known| known.name() == tier) {
+        Some(Tier::T0) => "untouched: the kernel delivered this context",
+        Some(Tier::T1) => "a state that the code at this pc really passes through",
+        Some(Tier::T2) => "an arbitrary fp where fp is no frame pointer",
+        Some(Tier::T3) => "pc, sp and fp from different moments of the thread",
+        Some(Tier::T4) => "a context that no running thread has",
+        None => "unknown",
+    }
+}
+
+/// One finding, for people.
+fn in_full(finding: &Finding) -> String {
+    let mut text = format!("{}\n", finding.title);
+    let mut line = |label: &str, value: &str| {
+        // Writing to a String cannot fail.
+        let _ = writeln!(text, "  {label:<12} {value}");
+    };
+    line("id", &finding.id);
+    line("verdict", finding.verdict.name());
+    line(
+        "tier",
+        &format!("{}: {}", finding.tier, meaning(&finding.tier)),
+    );
+    line("witness", &witness(finding));
+    let tainted = if finding.tainted {
+        "; the process had recovered from a fault before"
+    } else {
+        ""
+    };
+    line(
+        "seen",
+        &format!(
+            "{} times, first {}{tainted}",
+            finding.count, finding.first_seen
+        ),
+    );
+    line(
+        "jvm",
+        &format!(
+            "{} {}, {} collector, build {}",
+            finding.jvm.version, finding.jvm.vendor, finding.jvm.collector, finding.jvm.build_id
+        ),
+    );
+    if let Some(detail) = &finding.outcome.detail {
+        line("detail", detail);
+    }
+    if let Some(site) = &finding.site {
+        let function = site.function.as_deref().unwrap_or("no symbol");
+        let module = site.module.as_deref().unwrap_or("no module");
+        line(
+            "fault",
+            &format!(
+                "{} in {function} ({module} + {})",
+                site.pc,
+                site.offset.as_deref().unwrap_or("?")
+            ),
+        );
+        line(
+            "instruction",
+            site.instruction.as_deref().unwrap_or("not readable"),
+        );
+        if let Some(address) = &finding.outcome.address {
+            line("accessed", address);
+        }
+        for frame in &site.backtrace {
+            line("", frame);
+        }
+    }
+    let blob = &finding.blob;
+    let offset = blob
+        .offset
+        .map(|offset| format!(" + {offset:#x}"))
+        .unwrap_or_default();
+    line(
+        "walked pc in",
+        &format!(
+            "{} {}{offset}",
+            blob.kind,
+            blob.name.as_deref().unwrap_or("")
+        ),
+    );
+    line(
+        "input",
+        if finding.input.perturbation.is_empty() {
+            "-"
+        } else {
+            &finding.input.perturbation
+        },
+    );
+    line("reliability", &reliability(finding));
+    line("registers", &format!("{:<20} walked from", "as delivered"));
+    for (name, after) in &finding.registers.after {
+        let before = finding
+            .registers
+            .before
+            .get(name)
+            .map_or("-", String::as_str);
+        let edited = finding.registers.edited.contains(name);
+        let after = if edited {
+            format!("{after}  <- edited")
+        } else {
+            String::new()
+        };
+        line("", format!("{name:<8} {before:<20} {after}").trim_end());
+    }
+    for command in &finding.commands {
+        line("again", command);
+    }
+    text
+}
+
+fn witness(finding: &Finding) -> String {
+    let witness = finding.witness;
+    match (finding.tier.as_str(), witness.observed) {
+        ("T0", _) => "the context itself is one".to_owned(),
+        (_, 0) => format!("never observed among {} natural contexts", witness.of),
+        (_, observed) => format!(
+            "{observed} of {} natural contexts were in its class",
+            witness.of
+        ),
+    }
+}
+
+fn reliability(finding: &Finding) -> String {
+    let frozen = finding
+        .reliability
+        .frozen
+        .map(|KOfN { k, of }| format!("{k} of {of} at the same moment"));
+    let elsewhere = finding.reliability.portability.map(|portability| {
+        let (low, high) = (
+            100.0 * portability.interval.low,
+            100.0 * portability.interval.high,
+        );
+        format!(
+            "{} of {} at other moments ({low:.0} to {high:.0} %)",
+            portability.k, portability.of
+        )
+    });
+    let parts: Vec<String> = [frozen, elsewhere].into_iter().flatten().collect();
+    if parts.is_empty() {
+        "not examined".to_owned()
+    } else {
+        parts.join(", ")
+    }
+}
