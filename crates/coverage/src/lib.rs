@@ -27,8 +27,14 @@ pub enum Domain {
 
 impl Domain {
     /// Every domain.
-    pub const ALL: [Domain; 6] =
-        [Domain::Code, Domain::Depth, Domain::TopMethod, Domain::BlobKind, Domain::NearMiss, Domain::FaultSite];
+    pub const ALL: [Domain; 6] = [
+        Domain::Code,
+        Domain::Depth,
+        Domain::TopMethod,
+        Domain::BlobKind,
+        Domain::NearMiss,
+        Domain::FaultSite,
+    ];
 
     /// First counter and number of counters (a power of two).
     const fn slice(self) -> (usize, usize) {
@@ -59,7 +65,9 @@ impl Feedback {
     /// libFuzzer's extra counters. Also the place to count where no fuzzer reads.
     #[must_use]
     pub fn extra_counters() -> Self {
-        Self { counters: &EXTRA_COUNTERS }
+        Self {
+            counters: &EXTRA_COUNTERS,
+        }
     }
 
     /// Counters in somebody's map, AFL's for instance.
@@ -68,8 +76,10 @@ impl Feedback {
     /// `map` must be valid for `length` bytes for the rest of the process, and written by this process alone.
     #[must_use]
     pub unsafe fn in_map(map: *mut u8, length: usize) -> Self {
+        let length = length.min(COUNTERS);
         // SAFETY: the caller vouches for the memory; AtomicU8 has the layout of u8.
-        Self { counters: unsafe { std::slice::from_raw_parts(map.cast::<AtomicU8>(), length.min(COUNTERS)) } }
+        let counters = unsafe { std::slice::from_raw_parts(map.cast::<AtomicU8>(), length) };
+        Self { counters }
     }
 
     /// Raises the counter of `key` in `domain`. Keys are folded into the domain's counters.
@@ -77,7 +87,10 @@ impl Feedback {
     pub fn mark(&self, domain: Domain, key: u64) {
         let (first, length) = domain.slice();
         if let Some(counter) = self.counters.get(first + (key as usize & (length - 1))) {
-            counter.store(counter.load(Ordering::Relaxed).saturating_add(1), Ordering::Relaxed);
+            counter.store(
+                counter.load(Ordering::Relaxed).saturating_add(1),
+                Ordering::Relaxed,
+            );
         }
     }
 
@@ -85,7 +98,12 @@ impl Feedback {
     #[must_use]
     pub fn marked(&self, domain: Domain) -> usize {
         let (first, length) = domain.slice();
-        self.counters.iter().skip(first).take(length).filter(|counter| counter.load(Ordering::Relaxed) != 0).count()
+        self.counters
+            .iter()
+            .skip(first)
+            .take(length)
+            .filter(|counter| counter.load(Ordering::Relaxed) != 0)
+            .count()
     }
 }
 
@@ -124,7 +142,10 @@ mod tests {
                 assert_eq!(owner.replace(domain), None);
             }
         }
-        assert!(owners.iter().all(Option::is_some), "a counter that nobody owns is scanned for nothing");
+        assert!(
+            owners.iter().all(Option::is_some),
+            "a counter that nobody owns is scanned for nothing"
+        );
     }
 
     #[test]
@@ -136,7 +157,12 @@ mod tests {
             feedback.mark(Domain::FaultSite, u64::MAX);
         }
         assert_eq!(feedback.marked(Domain::FaultSite), 1);
-        assert!(Domain::ALL.iter().filter(|d| **d != Domain::FaultSite).all(|d| feedback.marked(*d) == 0));
+        assert!(
+            Domain::ALL
+                .iter()
+                .filter(|d| **d != Domain::FaultSite)
+                .all(|d| feedback.marked(*d) == 0)
+        );
         assert_eq!(feedback.counters[2047].load(Ordering::Relaxed), 255);
     }
 

@@ -43,7 +43,11 @@ mod phase {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Intent {
     /// Onto this worker, doing this kind of work, when it next is in Java code after this many nanoseconds.
-    Sample { worker: usize, kind: u32, delay: u32 },
+    Sample {
+        worker: usize,
+        kind: u32,
+        delay: u32,
+    },
     /// Onto the same worker, one instruction later.
     Step,
     /// Back to the thread that it came from.
@@ -54,7 +58,10 @@ pub(crate) enum Intent {
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Place {
     /// In the handler of this worker, which was interrupted with this context.
-    Parked { worker: usize, context: *mut libc::ucontext_t },
+    Parked {
+        worker: usize,
+        context: *mut libc::ucontext_t,
+    },
     /// At home: as asked, or because no sample came in time.
     Home { gave_up: bool },
 }
@@ -162,8 +169,16 @@ impl Baton {
             let carrier = match *self.place.get() {
                 Place::Parked { .. } => *self.carrier.get(),
                 Place::Home { .. } => {
-                    if self.idle_stack.swap(home_stack_top, Ordering::Relaxed).is_null() {
-                        arch::prepare(home_stack_top, idle_at_home, std::ptr::from_ref(self) as usize)
+                    if self
+                        .idle_stack
+                        .swap(home_stack_top, Ordering::Relaxed)
+                        .is_null()
+                    {
+                        arch::prepare(
+                            home_stack_top,
+                            idle_at_home,
+                            std::ptr::from_ref(self) as usize,
+                        )
                     } else {
                         *self.carrier.get()
                     }
@@ -186,7 +201,11 @@ impl Baton {
             let _ = unsafe { set_trap_flag(context, intent == Intent::Step) };
         }
         match intent {
-            Intent::Sample { worker, kind, delay } => {
+            Intent::Sample {
+                worker,
+                kind,
+                delay,
+            } => {
                 self.wanted.store(worker, Ordering::Relaxed);
                 self.kind.store(kind, Ordering::Relaxed);
                 self.phase.store(phase::SAMPLE, Ordering::Release);
@@ -216,11 +235,17 @@ impl Baton {
     }
 
     fn take(&self, from: u32) -> bool {
-        self.phase.compare_exchange(from, phase::HELD, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+        self.phase
+            .compare_exchange(from, phase::HELD, Ordering::AcqRel, Ordering::Relaxed)
+            .is_ok()
     }
 
     fn random_delay(&self) -> u32 {
-        let next = self.random.load(Ordering::Relaxed).wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+        let next = self
+            .random
+            .load(Ordering::Relaxed)
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1);
         self.random.store(next, Ordering::Relaxed);
         5_000 + ((next >> 40) as u32 % 45_000)
     }
@@ -245,7 +270,11 @@ extern "C" fn idle_at_home(baton: usize) -> ! {
             }
             futex::wait(&baton.phase, seen, 250);
             let now = baton.samples.load(Ordering::Relaxed);
-            waited = if seen == phase::SAMPLE && now == last { waited + 250 } else { 0 };
+            waited = if seen == phase::SAMPLE && now == last {
+                waited + 250
+            } else {
+                0
+            };
             last = now;
             if waited > baton.patience_ms.load(Ordering::Relaxed) && baton.take(phase::SAMPLE) {
                 break true;
@@ -272,10 +301,14 @@ pub(crate) extern "C" fn on_sample(_signal: i32, info: *mut libc::siginfo_t, con
 /// `context` is the kernel's, of the calling thread.
 unsafe fn sampled(index: usize, context: *mut libc::ucontext_t) {
     let baton = &BATON;
-    if baton.phase.load(Ordering::Acquire) != phase::SAMPLE || baton.wanted.load(Ordering::Relaxed) != index {
+    if baton.phase.load(Ordering::Acquire) != phase::SAMPLE
+        || baton.wanted.load(Ordering::Relaxed) != index
+    {
         return;
     }
-    let Some(worker) = WORKERS.get(index) else { return };
+    let Some(worker) = WORKERS.get(index) else {
+        return;
+    };
     baton.samples.fetch_add(1, Ordering::Relaxed);
     // SAFETY: the context is the kernel's; a JavaThread outlives its own handlers, and its state is one of its words.
     let (registers, state) = unsafe {
@@ -290,7 +323,10 @@ unsafe fn sampled(index: usize, context: *mut libc::ucontext_t) {
     if baton.take(phase::SAMPLE) {
         // SAFETY: the phase was taken; after `carry` the flow has left this thread.
         unsafe {
-            baton.carry(Place::Parked { worker: index, context });
+            baton.carry(Place::Parked {
+                worker: index,
+                context,
+            });
             baton.publish(context);
         }
     }
@@ -311,7 +347,9 @@ pub(crate) unsafe fn on_trap(info: *mut libc::siginfo_t, context: *mut libc::uco
         }
         let errno = *libc::__errno_location();
         let worker = baton.wanted.load(Ordering::Relaxed);
-        let ours = WORKERS.get(worker).is_some_and(|worker| worker.thread.tid == libc::gettid());
+        let ours = WORKERS
+            .get(worker)
+            .is_some_and(|worker| worker.thread.tid == libc::gettid());
         if ours && baton.take(phase::STEP) {
             baton.carry(Place::Parked { worker, context });
             baton.publish(context);

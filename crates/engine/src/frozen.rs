@@ -36,7 +36,11 @@ const DONE: i32 = 0;
 ///
 /// # Errors
 /// The kernel's, when it cannot fork.
-pub fn freeze(moment: &mut Moment, limit: Duration, work: impl FnOnce(&mut Moment)) -> std::io::Result<FrozenCopy> {
+pub fn freeze(
+    moment: &mut Moment,
+    limit: Duration,
+    work: impl FnOnce(&mut Moment),
+) -> std::io::Result<FrozenCopy> {
     // SAFETY: the flow holds no lock (it is at home, or its carrier is parked in Java code).
     let pid = unsafe { libc::fork() };
     if pid < 0 {
@@ -46,7 +50,14 @@ pub fn freeze(moment: &mut Moment, limit: Duration, work: impl FnOnce(&mut Momen
         // SAFETY: plain system calls in a single-threaded child.
         unsafe {
             libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-            for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGALRM, libc::SIGABRT, libc::SIGUSR1, libc::SIGUSR2] {
+            for signal in [
+                libc::SIGINT,
+                libc::SIGTERM,
+                libc::SIGALRM,
+                libc::SIGABRT,
+                libc::SIGUSR1,
+                libc::SIGUSR2,
+            ] {
                 libc::signal(signal, libc::SIG_DFL);
             }
         }
@@ -55,7 +66,11 @@ pub fn freeze(moment: &mut Moment, limit: Duration, work: impl FnOnce(&mut Momen
         // SAFETY: ends the copy without running the parent's exit handlers.
         unsafe { libc::_exit(DONE) };
     }
-    Ok(FrozenCopy { pid, deadline: Instant::now() + limit, end: None })
+    Ok(FrozenCopy {
+        pid,
+        deadline: Instant::now() + limit,
+        end: None,
+    })
 }
 
 impl FrozenCopy {

@@ -24,6 +24,11 @@ pub(crate) fn wait(word: &AtomicU32, expected: u32, milliseconds: u32) {
 pub(crate) fn wake_all(word: &AtomicU32) {
     // SAFETY: the kernel uses the address as a key only.
     unsafe {
-        libc::syscall(libc::SYS_futex, word.as_ptr(), libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG, i32::MAX);
+        libc::syscall(
+            libc::SYS_futex,
+            word.as_ptr(),
+            libc::FUTEX_WAKE | libc::FUTEX_PRIVATE_FLAG,
+            i32::MAX,
+        );
     }
 }

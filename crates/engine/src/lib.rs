@@ -49,7 +49,11 @@ pub trait Engine {
     ///
     /// # Errors
     /// When no thread could be held in time.
-    fn visit(&mut self, request: &Request<'_>, visitor: &mut dyn FnMut(&mut Moment)) -> Result<(), EngineError>;
+    fn visit(
+        &mut self,
+        request: &Request<'_>,
+        visitor: &mut dyn FnMut(&mut Moment),
+    ) -> Result<(), EngineError>;
 
     /// The moment that the last visit saw, if its thread is still held (and not in a copy of it).
     fn held(&mut self) -> Option<&mut Moment>;

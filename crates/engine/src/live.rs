@@ -39,7 +39,11 @@ pub struct Bounds {
 
 impl Default for Bounds {
     fn default() -> Self {
-        Self { visits: 1024, time: Duration::from_millis(8), hang: Duration::from_millis(500) }
+        Self {
+            visits: 1024,
+            time: Duration::from_millis(8),
+            hang: Duration::from_millis(500),
+        }
     }
 }
 
@@ -64,13 +68,26 @@ static ENV_TO_THREAD: AtomicU64 = AtomicU64::new(0);
 ///
 /// Errors are told through the return value, because the caller is native glue: 0 is success.
 pub extern "C" fn worker_started(env: *mut c_void, index: i32) -> i32 {
-    let Ok(index) = usize::try_from(index) else { return 1 };
-    let Ok(slot) = register_thread() else { return 2 };
+    let Ok(index) = usize::try_from(index) else {
+        return 1;
+    };
+    let Ok(slot) = register_thread() else {
+        return 2;
+    };
     // SAFETY: gettid has no preconditions.
     let tid = unsafe { libc::gettid() };
-    let (Ok(timer), Ok(alarm)) = (sampling_timer(tid, index), Alarm::new(slot)) else { return 3 };
+    let (Ok(timer), Ok(alarm)) = (sampling_timer(tid, index), Alarm::new(slot)) else {
+        return 3;
+    };
     let java_thread = (env as u64).wrapping_sub(ENV_TO_THREAD.load(Ordering::Acquire));
-    let worker = Worker { index, thread: ThreadHandle { env, tid }, java_thread, slot, alarm, timer };
+    let worker = Worker {
+        index,
+        thread: ThreadHandle { env, tid },
+        java_thread,
+        slot,
+        alarm,
+        timer,
+    };
     if WORKERS.publish(worker) { 0 } else { 4 }
 }
 
@@ -102,7 +119,11 @@ impl Live {
     ///
     /// # Errors
     /// When SIGPROF cannot be taken or no stack can be had.
-    pub fn install(_guard: &Guard, env_to_thread: u64, bounds: Bounds) -> Result<Self, EngineError> {
+    pub fn install(
+        _guard: &Guard,
+        env_to_thread: u64,
+        bounds: Bounds,
+    ) -> Result<Self, EngineError> {
         ENV_TO_THREAD.store(env_to_thread, Ordering::Release);
         // SAFETY: the hook is signal-safe on any thread.
         unsafe { set_trap_hook(TrapScope::Unguarded, Some(on_trap)) };
@@ -151,7 +172,11 @@ impl Live {
 
     /// Sets what a sample must satisfy.
     pub fn set_filter(&mut self, filter: &Filter) {
-        BATON.set_filter(filter.code.clone(), filter.thread_state_offset, filter.in_java);
+        BATON.set_filter(
+            filter.code.clone(),
+            filter.thread_state_offset,
+            filter.in_java,
+        );
     }
 
     /// Counts CPU time from now on.
@@ -173,7 +198,10 @@ impl Live {
     /// CPU time of the flow's home and of all workload threads, in nanoseconds. A system call for each.
     fn cpu_nanoseconds(&self) -> u64 {
         let workers = (0..crate::worker::MAX_WORKERS).filter_map(|index| WORKERS.get(index));
-        workers.map(|worker| cpu_nanoseconds(worker.thread.tid)).sum::<u64>() + cpu_nanoseconds(self.home)
+        workers
+            .map(|worker| cpu_nanoseconds(worker.thread.tid))
+            .sum::<u64>()
+            + cpu_nanoseconds(self.home)
     }
 
     /// Lets every workload thread run (warm-up).
@@ -194,9 +222,16 @@ impl Live {
             .ok_or(EngineError::NoWorkers)?
             .index;
         self.next_worker = worker;
-        self.random = self.random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.random = self
+            .random
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         let delay = 15_000 + ((self.random >> 40) as u32 % 60_000);
-        self.travel(Intent::Sample { worker, kind, delay })
+        self.travel(Intent::Sample {
+            worker,
+            kind,
+            delay,
+        })
     }
 
     /// Moves one instruction on. Returns false when the thread has left the code cache.
@@ -243,7 +278,11 @@ impl Engine for Live {
         "live-park"
     }
 
-    fn visit(&mut self, request: &Request, visitor: &mut dyn FnMut(&mut Moment)) -> Result<(), EngineError> {
+    fn visit(
+        &mut self,
+        request: &Request,
+        visitor: &mut dyn FnMut(&mut Moment),
+    ) -> Result<(), EngineError> {
         if !self.held || request.fresh || self.spent() {
             self.sample(request.worker, request.kind)?;
             for _ in 0..request.steps {
@@ -307,9 +346,16 @@ impl Step {
     /// # Errors
     /// Where the architecture cannot step.
     pub fn new(live: Live, burst: u32) -> Result<Self, EngineError> {
-        if arch::CAN_STEP { Ok(Self { live, burst, left: 0 }) } else { Err(EngineError::CannotStep) }
+        if arch::CAN_STEP {
+            Ok(Self {
+                live,
+                burst,
+                left: 0,
+            })
+        } else {
+            Err(EngineError::CannotStep)
+        }
     }
-
 }
 
 impl Engine for Step {
@@ -317,7 +363,11 @@ impl Engine for Step {
         "step"
     }
 
-    fn visit(&mut self, request: &Request, visitor: &mut dyn FnMut(&mut Moment)) -> Result<(), EngineError> {
+    fn visit(
+        &mut self,
+        request: &Request,
+        visitor: &mut dyn FnMut(&mut Moment),
+    ) -> Result<(), EngineError> {
         if self.left == 0 || request.fresh || !self.live.step()? {
             self.live.sample(request.worker, request.kind)?;
             self.left = self.burst;
@@ -367,11 +417,16 @@ impl Engine for Frozen {
         "frozen"
     }
 
-    fn visit(&mut self, request: &Request, visitor: &mut dyn FnMut(&mut Moment)) -> Result<(), EngineError> {
+    fn visit(
+        &mut self,
+        request: &Request,
+        visitor: &mut dyn FnMut(&mut Moment),
+    ) -> Result<(), EngineError> {
         let limit = self.limit;
         let mut ended = Ok(crate::FrozenEnd::Done);
         self.live.visit(request, &mut |moment| {
-            ended = crate::freeze(moment, limit, |moment| visitor(moment)).map(|mut copy| copy.wait());
+            ended =
+                crate::freeze(moment, limit, |moment| visitor(moment)).map(|mut copy| copy.wait());
         })?;
         match ended {
             Ok(crate::FrozenEnd::Done) => Ok(()),

@@ -59,7 +59,10 @@ impl Moment {
         Self {
             untouched: Registers::zeroed(walkfuzz_context::Arch::NATIVE),
             worker: 0,
-            thread: ThreadHandle { env: std::ptr::null_mut(), tid: 0 },
+            thread: ThreadHandle {
+                env: std::ptr::null_mut(),
+                tid: 0,
+            },
             java_thread: 0,
             serial: 0,
             stepped: false,
@@ -76,7 +79,12 @@ impl Moment {
     ///
     /// # Safety
     /// `context` is the kernel's and stays valid while the worker is parked.
-    pub(crate) unsafe fn hold(&mut self, worker: &Worker, context: *const libc::ucontext_t, stepped: bool) {
+    pub(crate) unsafe fn hold(
+        &mut self,
+        worker: &Worker,
+        context: *const libc::ucontext_t,
+        stepped: bool,
+    ) {
         // Only what the kernel really delivered: libc's struct is longer than the kernel's.
         const DELIVERED: usize = offset_of!(libc::ucontext_t, uc_sigmask) + 8;
         // SAFETY: the caller vouches for `context`; the scratch copy is a whole ucontext_t.
@@ -114,7 +122,16 @@ impl Moment {
         let began = ticks();
         // SAFETY: the calling thread is the slot's owner (it is parked and carries this flow), and the walker's contract
         // says that nothing in the call owns a Rust resource.
-        let result = unsafe { call(self.slot, prepared.function, prepared.first, prepared.depth, prepared.last, &mut self.fault) };
+        let result = unsafe {
+            call(
+                self.slot,
+                prepared.function,
+                prepared.first,
+                prepared.depth,
+                prepared.last,
+                &mut self.fault,
+            )
+        };
         let ticks = ticks().wrapping_sub(began);
         let near_misses = self.slot.near_misses().wrapping_sub(near_before) as u32;
         let ended = match result {
@@ -122,7 +139,11 @@ impl Moment {
             Ok(()) if trace.canary_intact() => Ended::Returned(walker.finish(trace)),
             Ok(()) => Ended::Overran(walker.finish(trace)),
         };
-        Some(Walked { ended, near_misses, ticks })
+        Some(Walked {
+            ended,
+            near_misses,
+            ticks,
+        })
     }
 
     /// The fault of the last walk that ended with [`Ended::Faulted`].

@@ -35,7 +35,10 @@ impl<T: Copy> Shared<T> {
         }
         // SAFETY: just mapped, large and aligned enough.
         unsafe { at.cast::<T>().write(value) };
-        Ok(Self { at: at.cast(), owns: PhantomData })
+        Ok(Self {
+            at: at.cast(),
+            owns: PhantomData,
+        })
     }
 }
 

@@ -43,13 +43,18 @@ unsafe impl Sync for Workers {}
 
 impl Workers {
     pub(crate) const fn new() -> Self {
-        Self { entries: [const { UnsafeCell::new(None) }; MAX_WORKERS], ready: AtomicU32::new(0) }
+        Self {
+            entries: [const { UnsafeCell::new(None) }; MAX_WORKERS],
+            ready: AtomicU32::new(0),
+        }
     }
 
     /// Publishes a worker. Returns false when its index is taken or out of range.
     pub(crate) fn publish(&self, worker: Worker) -> bool {
         let index = worker.index;
-        let Some(entry) = self.entries.get(index) else { return false };
+        let Some(entry) = self.entries.get(index) else {
+            return false;
+        };
         if self.ready.load(Ordering::Acquire) & (1 << index) != 0 {
             return false;
         }
@@ -64,7 +69,9 @@ impl Workers {
             return None;
         }
         // SAFETY: the bit is set, so the entry is written and never changes again.
-        self.entries.get(index).and_then(|entry| unsafe { (*entry.get()).as_ref() })
+        self.entries
+            .get(index)
+            .and_then(|entry| unsafe { (*entry.get()).as_ref() })
     }
 
     pub(crate) fn count(&self) -> usize {
@@ -81,7 +88,10 @@ impl Workers {
 pub(crate) fn cpu_nanoseconds(tid: i32) -> u64 {
     /// The kernel's encoding of "the CPU-time clock of this thread" (CPUCLOCK_PERTHREAD_MASK | CPUCLOCK_SCHED).
     const THREAD_CLOCK: i32 = 6;
-    let mut time = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let mut time = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
     // SAFETY: writes to the local only.
     if unsafe { libc::clock_gettime((!tid << 3) | THREAD_CLOCK, &raw mut time) } != 0 {
         return 0;
@@ -96,7 +106,9 @@ pub(crate) fn sampling_timer(tid: i32, index: usize) -> std::io::Result<libc::ti
     event.sigev_notify = libc::SIGEV_THREAD_ID;
     event.sigev_signo = libc::SIGPROF;
     event.sigev_notify_thread_id = tid;
-    event.sigev_value = libc::sigval { sival_ptr: index as *mut c_void };
+    event.sigev_value = libc::sigval {
+        sival_ptr: index as *mut c_void,
+    };
     let mut timer: libc::timer_t = std::ptr::null_mut();
     // SAFETY: both pointers are to live locals.
     if unsafe { libc::timer_create(libc::CLOCK_MONOTONIC, &raw mut event, &raw mut timer) } != 0 {
@@ -108,8 +120,14 @@ pub(crate) fn sampling_timer(tid: i32, index: usize) -> std::io::Result<libc::ti
 /// Lets the worker's timer fire once after `nanoseconds`. Async-signal-safe.
 pub(crate) fn sample_after(worker: &Worker, nanoseconds: u32) {
     let when = libc::itimerspec {
-        it_interval: libc::timespec { tv_sec: 0, tv_nsec: 0 },
-        it_value: libc::timespec { tv_sec: 0, tv_nsec: i64::from(nanoseconds.clamp(1, 999_999_999)) },
+        it_interval: libc::timespec {
+            tv_sec: 0,
+            tv_nsec: 0,
+        },
+        it_value: libc::timespec {
+            tv_sec: 0,
+            tv_nsec: i64::from(nanoseconds.clamp(1, 999_999_999)),
+        },
     };
     // SAFETY: the timer lives as long as the process; timer_settime is async-signal-safe.
     unsafe { libc::timer_settime(worker.timer, 0, &raw const when, std::ptr::null_mut()) };

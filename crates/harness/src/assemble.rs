@@ -4,14 +4,17 @@ use std::path::Path;
 
 use jiff::Timestamp;
 use walkfuzz_context::codec::perturbation_to_bytes;
-use walkfuzz_context::{Address, Arch, Batch, DepthLimit, Grade, Perturbation, Registers, Tier, Witness};
+use walkfuzz_context::{
+    Address, Arch, Batch, DepthLimit, Grade, Perturbation, Registers, Tier, Witness,
+};
 use walkfuzz_engine::Moment;
 use walkfuzz_record::finding::{
-    FaultSite, FindingBlob, FindingInput, FindingOutcome, FindingRegisters, Portability, Reliability, hex, hex_bytes,
+    FaultSite, FindingBlob, FindingInput, FindingOutcome, FindingRegisters, Portability,
+    Reliability, hex, hex_bytes,
 };
 use walkfuzz_record::{
-    Finding, FindingVerdict, Generation, KOfN, OutcomeKind, ProcessOutcome, Record, RunFacts, RunFolder, SCHEMA,
-    WalkOutcome, WalkerInfo, WitnessCount,
+    Finding, FindingVerdict, Generation, KOfN, OutcomeKind, ProcessOutcome, Record, RunFacts,
+    RunFolder, SCHEMA, WalkOutcome, WalkerInfo, WitnessCount,
 };
 use walkfuzz_triage::{CrashLog, Kind, Signal, Signature};
 use walkfuzz_walkers::Walker;
@@ -36,7 +39,13 @@ pub(crate) struct Parts<'a> {
 
 /// A finding as first seen, before any examination.
 pub(crate) fn finding(parts: &Parts<'_>) -> Finding {
-    let Parts { suspect, moment, world, facts, .. } = parts;
+    let Parts {
+        suspect,
+        moment,
+        world,
+        facts,
+        ..
+    } = parts;
     let now = Timestamp::now();
     let pc = parts.after.pc();
     let described = world.describe_code(pc);
@@ -63,18 +72,22 @@ pub(crate) fn finding(parts: &Parts<'_>) -> Finding {
         verdict: FindingVerdict::Robustness,
         tier: String::new(),
         witness: WitnessCount::default(),
-        walker: facts.walkers.first().cloned().unwrap_or_else(|| WalkerInfo {
-            name: parts.walker.name().to_owned(),
-            generation: parts.walker.generation(),
-            version: String::new(),
-        }),
+        walker: facts
+            .walkers
+            .first()
+            .cloned()
+            .unwrap_or_else(|| WalkerInfo {
+                name: parts.walker.name().to_owned(),
+                generation: parts.walker.generation(),
+                version: String::new(),
+            }),
         outcome: outcome(&suspect.outcome),
         registers: FindingRegisters::new(&moment.untouched, parts.after),
         site,
         blob: FindingBlob {
             kind: world.code.kind(Address(pc.0)).name().to_owned(),
             name: described.as_ref().map(|(name, _)| name.clone()),
-            offset: described.map(|(_, offset)| offset),
+            offset: described.and_then(|(_, offset)| offset),
         },
         input: FindingInput::default(),
         engine: "live".to_owned(),
@@ -125,18 +138,35 @@ fn keep_input(run: &RunFolder, finding: &mut Finding, perturbation: &Perturbatio
         artifact_sha256: kept.as_ref().map(|(_, hash)| hash.clone()),
         index: Some(0),
     };
-    finding.commands = kept.map(|(path, _)| command(finding, &run.path().join(path))).into_iter().collect();
+    finding.commands = kept
+        .map(|(path, _)| command(finding, &run.path().join(path)))
+        .into_iter()
+        .collect();
 }
 
 /// The command that runs one artifact again.
 fn command(finding: &Finding, artifact: &Path) -> String {
     let artifact = std::path::absolute(artifact).unwrap_or_else(|_| artifact.to_owned());
-    let jdk = finding.jvm.version.split(['+', '-']).next().unwrap_or_default();
-    format!("WALKFUZZ_JDK={jdk} cargo fuzz run -s none walk_ucontext {}", artifact.display())
+    let jdk = finding
+        .jvm
+        .version
+        .split(['+', '-'])
+        .next()
+        .unwrap_or_default();
+    format!(
+        "WALKFUZZ_JDK={jdk} cargo fuzz run -s none walk_ucontext {}",
+        artifact.display()
+    )
 }
 
 /// Takes over what an examination found out.
-pub(crate) fn refine(run: &RunFolder, finding: &mut Finding, examined: &Examined, smallest: &Perturbation, depth: i32) {
+pub(crate) fn refine(
+    run: &RunFolder,
+    finding: &mut Finding,
+    examined: &Examined,
+    smallest: &Perturbation,
+    depth: i32,
+) {
     finding.registers = examined.registers.clone();
     finding.reliability.frozen = Some(KOfN::new(examined.repeated, REPETITIONS));
     if let Some(site) = &mut finding.site {
@@ -148,7 +178,10 @@ pub(crate) fn refine(run: &RunFolder, finding: &mut Finding, examined: &Examined
     let (kind, name, offset) = examined.blob.clone();
     finding.blob = FindingBlob { kind, name, offset };
     let mut batch = Batch::untouched(Arch::NATIVE);
-    batch.depth = u16::try_from(depth).ok().and_then(DepthLimit::from_frames).unwrap_or_default();
+    batch.depth = u16::try_from(depth)
+        .ok()
+        .and_then(DepthLimit::from_frames)
+        .unwrap_or_default();
     batch.set_walks(&[*smallest]);
     keep_input(run, finding, smallest, &batch);
 }
@@ -160,7 +193,10 @@ pub(crate) fn judge(finding: &mut Finding, tier: Tier, witness: Witness, elsewhe
         Ok(signature) => signature.title(Some(tier)),
         Err(_) => format!("{} [{tier}]", finding.signature),
     };
-    finding.witness = WitnessCount { observed: witness.observed, of: witness.of };
+    finding.witness = WitnessCount {
+        observed: witness.observed,
+        of: witness.of,
+    };
     finding.verdict = match Grade::of(tier, witness) {
         Grade::Bug => FindingVerdict::Bug,
         Grade::Robustness => FindingVerdict::Robustness,
@@ -180,18 +216,28 @@ pub(crate) fn death(
     tainted: bool,
 ) -> Finding {
     let now = Timestamp::now();
-    let walker = facts.walkers.first().cloned().unwrap_or_else(|| WalkerInfo {
-        name: "agct".to_owned(),
-        generation: Generation::Agct,
-        version: String::new(),
-    });
+    let walker = facts
+        .walkers
+        .first()
+        .cloned()
+        .unwrap_or_else(|| WalkerInfo {
+            name: "agct".to_owned(),
+            generation: Generation::Agct,
+            version: String::new(),
+        });
     let signature = log
         .and_then(|log| log.signature(Some(&walker.name)))
         .unwrap_or_else(|| Signature::new(Kind::Abort, "unknown", &walker.name));
     let signature_text = signature.to_string();
-    let lane = record.lanes.iter().find(|lane| lane.open.is_some()).or_else(|| record.lanes.first());
+    let lane = record
+        .lanes
+        .iter()
+        .find(|lane| lane.open.is_some())
+        .or_else(|| record.lanes.first());
     let open = lane.and_then(|lane| lane.open.as_ref());
-    let batch = lane.and_then(|lane| lane.input.as_ref()).map(|input| Batch::decode(&input.bytes));
+    let batch = lane
+        .and_then(|lane| lane.input.as_ref())
+        .map(|input| Batch::decode(&input.bytes));
     let perturbation = open
         .zip(batch.as_ref())
         .and_then(|(open, batch)| batch.walks().get(usize::from(open.index)).copied())
@@ -218,7 +264,10 @@ pub(crate) fn death(
         registers: FindingRegisters::new(&before, &after),
         site: None,
         blob: FindingBlob {
-            kind: open.and_then(|open| open.kind).map_or("unknown", |kind| kind.name()).to_owned(),
+            kind: open
+                .and_then(|open| open.kind)
+                .map_or("unknown", |kind| kind.name())
+                .to_owned(),
             name: None,
             offset: None,
         },
@@ -238,7 +287,11 @@ pub(crate) fn death(
         keep_input(run, &mut finding, &perturbation, batch);
     }
     // Without the process nobody can say more of the context than whether it was touched.
-    let tier = if open.is_some_and(|open| !open.perturbed) { Tier::T0 } else { Tier::T4 };
+    let tier = if open.is_some_and(|open| !open.perturbed) {
+        Tier::T0
+    } else {
+        Tier::T4
+    };
     judge(&mut finding, tier, Witness::default(), KOfN::new(0, 0));
     finding
 }

@@ -42,14 +42,26 @@ pub fn begin(settings: &Settings, arguments: &[String]) -> Result<Role, HarnessE
         Some(path) => RunFolder::open(path)?,
         None => run::create(settings, &options, arguments)?,
     };
-    let side = supervise(|pid, end, next| note_end(&folder, pid, end, next))
-        .map_err(|source| HarnessError::System { what: "cannot fork a child", source })?;
+    let side = supervise(|pid, end, next| note_end(&folder, pid, end, next)).map_err(|source| {
+        HarnessError::System {
+            what: "cannot fork a child",
+            source,
+        }
+    })?;
     match side {
-        Side::Child { generation: 0, .. } => Ok(Role::Child { run: folder, arguments: arguments.to_vec() }),
-        Side::Child { elapsed, .. } => match remaining_arguments(arguments, elapsed, inputs_done(&folder)) {
-            Some(arguments) => Ok(Role::Child { run: folder, arguments }),
-            None => run::end_process(0),
-        },
+        Side::Child { generation: 0, .. } => Ok(Role::Child {
+            run: folder,
+            arguments: arguments.to_vec(),
+        }),
+        Side::Child { elapsed, .. } => {
+            match remaining_arguments(arguments, elapsed, inputs_done(&folder)) {
+                Some(arguments) => Ok(Role::Child {
+                    run: folder,
+                    arguments,
+                }),
+                None => run::end_process(0),
+            }
+        }
         Side::Parent { code, .. } => {
             finish(&folder);
             if given.is_none()
@@ -82,7 +94,9 @@ pub fn summarise(folder: &RunFolder) -> Result<Summary, HarnessError> {
 }
 
 fn finish(folder: &RunFolder) {
-    let Ok(mut facts) = folder.facts() else { return };
+    let Ok(mut facts) = folder.facts() else {
+        return;
+    };
     facts.finished = Some(Timestamp::now());
     let _ = folder.write_facts(&facts);
     if let Ok(records) = folder.records() {
@@ -92,19 +106,27 @@ fn finish(folder: &RunFolder) {
 
 fn inputs_done(folder: &RunFolder) -> u64 {
     folder.records().map_or(0, |records| {
-        records.iter().flatten().map(|record| Totals::of([record]).counter(Counter::Inputs)).sum()
+        records
+            .iter()
+            .flatten()
+            .map(|record| Totals::of([record]).counter(Counter::Inputs))
+            .sum()
     })
 }
 
 /// Writes down what became of a child; a death that a walk is to blame for is a finding.
 fn note_end(folder: &RunFolder, pid: i32, end: ChildEnd, next: Next) {
-    let record = folder
-        .records()
-        .ok()
-        .and_then(|records| records.into_iter().flatten().find(|record| record.pid == u64::from(pid.unsigned_abs())));
+    let record = folder.records().ok().and_then(|records| {
+        records
+            .into_iter()
+            .flatten()
+            .find(|record| record.pid == u64::from(pid.unsigned_abs()))
+    });
     let in_flight = record.as_ref().map(Record::in_flight).unwrap_or_default();
     let path = folder.path().join(format!("hs_err_pid{pid}.log"));
-    let log = std::fs::read(&path).ok().map(|bytes| CrashLog::parse(&bytes));
+    let log = std::fs::read(&path)
+        .ok()
+        .map(|bytes| CrashLog::parse(&bytes));
     let (exit_code, signal) = match end {
         ChildEnd::Exited(code) => (Some(code), None),
         ChildEnd::Killed(signal) => (None, Some(signal)),
@@ -122,7 +144,9 @@ fn note_end(folder: &RunFolder, pid: i32, end: ChildEnd, next: Next) {
         ended,
         log: log.as_ref(),
         open_walk: !in_flight.is_empty(),
-        recoveries: record.as_ref().map_or(0, |record| Totals::of([record]).counter(Counter::Recoveries)),
+        recoveries: record.as_ref().map_or(0, |record| {
+            Totals::of([record]).counter(Counter::Recoveries)
+        }),
         oom_killed: false,
     };
     let outcome = classify(&death);
@@ -144,12 +168,15 @@ fn note_end(folder: &RunFolder, pid: i32, end: ChildEnd, next: Next) {
         Blame::Walk => false,
         Blame::Recovery => true,
         Blame::Nobody | Blame::Environment => {
-            eprintln!("walkfuzz: process {pid} ended outside any walk ({outcome:?}): not counted as a finding");
+            eprintln!(
+                "walkfuzz: process {pid} ended outside any walk ({outcome:?}): not counted as a finding"
+            );
             return;
         }
     };
     if let (Ok(facts), Some(record)) = (folder.facts(), record) {
-        let finding = crate::assemble::death(folder, &facts, &record, outcome, log.as_ref(), tainted);
+        let finding =
+            crate::assemble::death(folder, &facts, &record, outcome, log.as_ref(), tainted);
         eprintln!("walkfuzz: process {pid} died: {}", finding.title);
         let _ = folder.append_finding(&finding);
     }

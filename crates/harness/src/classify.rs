@@ -38,7 +38,11 @@ impl Classifier {
     /// A classifier for these stacks: the held thread's own, and all others.
     #[must_use]
     pub fn new(own_stack: Range<u64>, foreign_stacks: Vec<Range<u64>>) -> Self {
-        Self { maps: HashMap::new(), own_stack, foreign_stacks }
+        Self {
+            maps: HashMap::new(),
+            own_stack,
+            foreign_stacks,
+        }
     }
 
     /// The held thread has changed.
@@ -50,13 +54,20 @@ impl Classifier {
     pub fn frame_map(&mut self, blob: &Blob) -> &FrameMap {
         self.maps.entry(blob.code.start.0).or_insert_with(|| {
             // The stub section behind an nmethod's instructions has no frame to follow.
-            let end = blob.nmethod.map_or(blob.code.end, |nmethod| nmethod.stub_begin);
+            let end = blob
+                .nmethod
+                .map_or(blob.code.end, |nmethod| nmethod.stub_begin);
             let length = end.0.saturating_sub(blob.code.start.0).min(LARGEST_CODE) as usize;
             let mut code = vec![0; length];
             if read_checked(blob.code.start, &mut code).is_err() {
                 code.clear();
             }
-            FrameMap::of(Arch::NATIVE, &code, Pc(blob.code.start.0), blob.frame_size.saturating_sub(8))
+            FrameMap::of(
+                Arch::NATIVE,
+                &code,
+                Pc(blob.code.start.0),
+                blob.frame_size.saturating_sub(8),
+            )
         })
     }
 
@@ -64,7 +75,10 @@ impl Classifier {
     pub fn place(&mut self, code: &CodeMap, pc: Pc) -> Place {
         let kind = code.kind(Address(pc.0));
         let unknown = Place {
-            facts: PcFacts { kind, ..PcFacts::UNKNOWN },
+            facts: PcFacts {
+                kind,
+                ..PcFacts::UNKNOWN
+            },
             depth: None,
             offset: match kind {
                 BlobKind::Interpreter => OffsetClass::Codelet,
@@ -72,7 +86,9 @@ impl Classifier {
                 _ => OffsetClass::Stub,
             },
         };
-        let Some(blob) = code.blob(Address(pc.0)) else { return unknown };
+        let Some(blob) = code.blob(Address(pc.0)) else {
+            return unknown;
+        };
         let facts = PcFacts {
             kind,
             blob: Some(blob.span.start.0),
@@ -84,19 +100,48 @@ impl Classifier {
         let Some(nmethod) = blob.nmethod else {
             // Stubs and codelets: boundaries are known, the frame is not.
             let boundary = self.frame_map(blob).at(pc).is_some();
-            return Place { facts: PcFacts { instruction_boundary: boundary, ..facts }, ..unknown };
+            return Place {
+                facts: PcFacts {
+                    instruction_boundary: boundary,
+                    ..facts
+                },
+                ..unknown
+            };
         };
         let at = Address(pc.0);
         if at >= nmethod.stub_begin {
             let deopt = nmethod.deopt_handler.is_some_and(|handler| at >= handler);
-            let offset = if deopt { OffsetClass::DeoptHandler } else { OffsetClass::ExceptionHandler };
-            return Place { facts, depth: None, offset };
+            let offset = if deopt {
+                OffsetClass::DeoptHandler
+            } else {
+                OffsetClass::ExceptionHandler
+            };
+            return Place {
+                facts,
+                depth: None,
+                offset,
+            };
         }
         match self.frame_map(blob).at(pc).copied() {
-            Some(FrameState { depth, position, offset, .. }) => {
-                Place { facts: PcFacts { instruction_boundary: true, position, ..facts }, depth, offset }
-            }
-            None => Place { facts, depth: None, offset: OffsetClass::Unknown },
+            Some(FrameState {
+                depth,
+                position,
+                offset,
+                ..
+            }) => Place {
+                facts: PcFacts {
+                    instruction_boundary: true,
+                    position,
+                    ..facts
+                },
+                depth,
+                offset,
+            },
+            None => Place {
+                facts,
+                depth: None,
+                offset: OffsetClass::Unknown,
+            },
         }
     }
 
@@ -108,7 +153,11 @@ impl Classifier {
         }
         let word = read_word(slot).ok()?;
         let kind = code.kind(Address(word));
-        (!matches!(kind, BlobKind::Outside | BlobKind::Libjvm | BlobKind::FreeCode)).then_some(slot)
+        (!matches!(
+            kind,
+            BlobKind::Outside | BlobKind::Libjvm | BlobKind::FreeCode
+        ))
+        .then_some(slot)
     }
 
     /// The class of a context.
@@ -124,7 +173,11 @@ impl Classifier {
                 registers.sp(),
                 slot,
                 (Address(self.own_stack.start), Address(self.own_stack.end)),
-                |address| self.foreign_stacks.iter().any(|stack| stack.contains(&address.0)),
+                |address| {
+                    self.foreign_stacks
+                        .iter()
+                        .any(|stack| stack.contains(&address.0))
+                },
                 |address| code.kind(address) != BlobKind::Outside,
             ),
         }
@@ -145,13 +198,15 @@ impl Classifier {
         // Compiled code keeps the caller's frame pointer right below the return address.
         let caller_fp = match place_before.facts.position {
             Position::Entry | Position::BeforeReturn => Some(before.fp().0),
-            Position::Pushed | Position::Body => slot.and_then(|slot| read_word(Address(slot.0 - 8)).ok()),
+            Position::Pushed | Position::Body => {
+                slot.and_then(|slot| read_word(Address(slot.0 - 8)).ok())
+            }
             Position::Unknown => None,
         };
         let seen = |class, value: u64| landscape.values(class).contains(&value);
         let natural = Naturalness {
             sp_is_own_stack: self.own_stack.contains(&after.sp().0),
-            sp_is_aligned: after.sp().0 % 8 == 0,
+            sp_is_aligned: after.sp().0.is_multiple_of(8),
             caller_fp,
             return_slot_before: slot.map(|slot| slot.0),
             return_address: slot.and_then(|slot| read_word(slot).ok()),
@@ -160,6 +215,13 @@ impl Classifier {
             fp_seen: seen(ValueClass::NaturalFp, after.fp().0),
             lr_seen: false,
         };
-        tier(before, after, &place_before.facts, &place_after.facts, &natural, mode)
+        tier(
+            before,
+            after,
+            &place_before.facts,
+            &place_after.facts,
+            &natural,
+            mode,
+        )
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use walkfuzz_context::tier::{Position, Tier, WalkMode};
-use walkfuzz_context::{Address, Arch, Edit, Perturbation, Pc, Registers};
+use walkfuzz_context::{Address, Arch, Edit, Pc, Perturbation, Registers};
 use walkfuzz_engine::{FrozenCopy, FrozenEnd, Moment, Shared, freeze};
 use walkfuzz_guard::read_checked;
 use walkfuzz_record::WalkOutcome;
@@ -79,7 +79,13 @@ pub(crate) fn start(
     path: PathBuf,
 ) -> std::io::Result<FrozenCopy> {
     freeze(moment, LIMIT, |moment| {
-        let mut examiner = Examiner { world, walker, names, suspect, trace: TraceBuffer::new() };
+        let mut examiner = Examiner {
+            world,
+            walker,
+            names,
+            suspect,
+            trace: TraceBuffer::new(),
+        };
         if let Some(examined) = examiner.examine(moment) {
             let _ = write(&path, &examined);
         }
@@ -114,15 +120,27 @@ impl Examiner<'_> {
         let given = self.suspect.perturbation;
         let start_tier = self.tier(&untouched, &self.registers(&untouched, &given));
         let natural = self.natural_candidates(&untouched);
-        let budget = if self.suspect.outcome == WalkOutcome::Hang { BUDGET_HANG } else { BUDGET };
-        let (smallest, tier, walks) =
-            minimise(Arch::NATIVE, &given, start_tier, &natural, budget, |candidate| {
+        let budget = if self.suspect.outcome == WalkOutcome::Hang {
+            BUDGET_HANG
+        } else {
+            BUDGET
+        };
+        let (smallest, tier, walks) = minimise(
+            Arch::NATIVE,
+            &given,
+            start_tier,
+            &natural,
+            budget,
+            |candidate| {
                 let registers = self.registers(&untouched, candidate);
                 let same = self.has_signature(moment, &registers);
                 same.then(|| self.tier(&untouched, &registers))
-            });
+            },
+        );
         let after = self.registers(&untouched, &smallest);
-        let repeated = (0..REPETITIONS).filter(|_| self.repeats_in_copy(moment, &after) == Some(true)).count();
+        let repeated = (0..REPETITIONS)
+            .filter(|_| self.repeats_in_copy(moment, &after) == Some(true))
+            .count();
         // Walk once more here, for the details of the smallest form.
         let outcome = self.walk(moment, &after);
         let fault = *moment.fault();
@@ -132,7 +150,9 @@ impl Examiner<'_> {
         };
         let mut bytes = [0; 16];
         let readable = (1..=bytes.len()).rev().find(|&length| {
-            bytes.get_mut(..length).is_some_and(|part| read_checked(Address(fault_pc), part).is_ok())
+            bytes
+                .get_mut(..length)
+                .is_some_and(|part| read_checked(Address(fault_pc), part).is_ok())
         });
         let instruction = readable
             .and_then(|length| bytes.get(..length))
@@ -144,7 +164,11 @@ impl Examiner<'_> {
             perturbation: walkfuzz_context::codec::perturbation_to_bytes(Arch::NATIVE, &smallest),
             tier: tier as u8,
             walks,
-            class: self.world.classifier.class(&self.world.code, &after).index(),
+            class: self
+                .world
+                .classifier
+                .class(&self.world.code, &after)
+                .index(),
             registers: FindingRegisters::new(&untouched, &after),
             fault_pc,
             address,
@@ -153,7 +177,7 @@ impl Examiner<'_> {
             blob: (
                 kind.name().to_owned(),
                 described.as_ref().map(|(name, _)| name.clone()),
-                described.map(|(_, offset)| offset),
+                described.and_then(|(_, offset)| offset),
             ),
         })
     }
@@ -166,7 +190,13 @@ impl Examiner<'_> {
 
     fn tier(&mut self, before: &Registers, after: &Registers) -> Tier {
         let world = &mut *self.world;
-        world.classifier.tier(&world.code, &world.landscape, before, after, WalkMode::InHandler)
+        world.classifier.tier(
+            &world.code,
+            &world.landscape,
+            before,
+            after,
+            WalkMode::InHandler,
+        )
     }
 
     fn walk(&mut self, moment: &mut Moment, registers: &Registers) -> WalkOutcome {
@@ -178,7 +208,10 @@ impl Examiner<'_> {
 
     fn has_signature(&mut self, moment: &mut Moment, registers: &Registers) -> bool {
         let outcome = self.walk(moment, registers);
-        self.names.signature(&self.world.modules, self.walker, &outcome).as_deref() == Some(&self.suspect.signature)
+        self.names
+            .signature(&self.world.modules, self.walker, &outcome)
+            .as_deref()
+            == Some(&self.suspect.signature)
     }
 
     /// The same walk in a copy of this copy: nothing that was walked before can have left a trace.
@@ -198,20 +231,39 @@ impl Examiner<'_> {
     fn natural_candidates(&mut self, untouched: &Registers) -> Vec<Perturbation> {
         const MOST: usize = 600;
         let pc = untouched.pc();
-        let Some(depth) = self.world.classifier.place(&self.world.code, pc).depth else { return Vec::new() };
-        let Some(blob) = self.world.code.blob(Address(pc.0)).cloned() else { return Vec::new() };
+        let Some(depth) = self.world.classifier.place(&self.world.code, pc).depth else {
+            return Vec::new();
+        };
+        let Some(blob) = self.world.code.blob(Address(pc.0)).cloned() else {
+            return Vec::new();
+        };
         let arch = untouched.arch;
         let mut candidates = Vec::new();
-        for state in self.world.classifier.frame_map(&blob).states().iter().take(MOST) {
-            let (Some(there), false) = (state.depth, state.position == Position::Unknown) else { continue };
+        for state in self
+            .world
+            .classifier
+            .frame_map(&blob)
+            .states()
+            .iter()
+            .take(MOST)
+        {
+            let (Some(there), false) = (state.depth, state.position == Position::Unknown) else {
+                continue;
+            };
             let mut perturbation = Perturbation::UNTOUCHED;
             let by_pc = i32::try_from(state.pc.0.wrapping_sub(pc.0).cast_signed()).unwrap_or(0);
             let by_sp = i64::from(depth) - i64::from(there);
             if by_pc != 0 {
-                perturbation.push(Edit::Nudge { register: arch.pc(), delta: by_pc });
+                perturbation.push(Edit::Nudge {
+                    register: arch.pc(),
+                    delta: by_pc,
+                });
             }
             if by_sp != 0 {
-                perturbation.push(Edit::Nudge { register: arch.sp(), delta: by_sp as i32 });
+                perturbation.push(Edit::Nudge {
+                    register: arch.sp(),
+                    delta: by_sp as i32,
+                });
             }
             if !perturbation.edits().is_empty() {
                 candidates.push(perturbation);

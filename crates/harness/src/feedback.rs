@@ -28,6 +28,9 @@ pub(crate) fn mark(feedback: &Feedback, generation: Generation, walk: &WalkRepor
     };
     feedback.mark(Domain::BlobKind, kind << 4 | shade);
     if walk.near_misses != 0 {
-        feedback.mark(Domain::NearMiss, u64::from(walk.near_misses.min(7)) << 3 | kind & 7);
+        feedback.mark(
+            Domain::NearMiss,
+            u64::from(walk.near_misses.min(7)) << 3 | kind & 7,
+        );
     }
 }

@@ -75,7 +75,8 @@ impl FrameMap {
                         kind,
                         InstructionKind::PushFp | InstructionKind::SubSp(_) | InstructionKind::Push
                     );
-                    leaving |= complete && matches!(kind, InstructionKind::AddSp(_) | InstructionKind::PopFp);
+                    leaving |= complete
+                        && matches!(kind, InstructionKind::AddSp(_) | InstructionKind::PopFp);
                 }
             }
             complete |= begun && depth == Some(body);
@@ -86,7 +87,10 @@ impl FrameMap {
     /// The state at `pc`; `None` if no instruction begins there.
     #[must_use]
     pub fn at(&self, pc: Pc) -> Option<&FrameState> {
-        self.states.binary_search_by_key(&pc, |state| state.pc).ok().and_then(|index| self.states.get(index))
+        self.states
+            .binary_search_by_key(&pc, |state| state.pc)
+            .ok()
+            .and_then(|index| self.states.get(index))
     }
 
     /// All states by address.
@@ -104,12 +108,22 @@ mod tests {
     fn follows_a_c1_method() {
         // mov %eax,-0x14000(%rsp); push %rbp; sub $0x20,%rsp; nop; add $0x20,%rsp; pop %rbp; ret; nop (slow path)
         let code = [
-            0x89, 0x84, 0x24, 0x00, 0xc0, 0xfe, 0xff, 0x55, 0x48, 0x83, 0xec, 0x20, 0x90, 0x48, 0x83, 0xc4, 0x20, 0x5d,
-            0xc3, 0x90,
+            0x89, 0x84, 0x24, 0x00, 0xc0, 0xfe, 0xff, 0x55, 0x48, 0x83, 0xec, 0x20, 0x90, 0x48,
+            0x83, 0xc4, 0x20, 0x5d, 0xc3, 0x90,
         ];
         let map = FrameMap::of(Arch::X86_64, &code, Pc(0x1000), 0x28);
-        let seen: Vec<_> =
-            map.states().iter().map(|state| (state.pc.0 - 0x1000, state.depth, state.position, state.offset)).collect();
+        let seen: Vec<_> = map
+            .states()
+            .iter()
+            .map(|state| {
+                (
+                    state.pc.0 - 0x1000,
+                    state.depth,
+                    state.position,
+                    state.offset,
+                )
+            })
+            .collect();
         assert_eq!(
             seen,
             [

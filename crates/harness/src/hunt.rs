@@ -87,11 +87,11 @@ pub(crate) struct Found {
 }
 
 impl Hunt {
-    pub(crate) fn new(run: Arc<RunFolder>, facts: RunFacts) -> Self {
+    pub(crate) fn new(run: Arc<RunFolder>, facts: RunFacts, assert_poison: Option<u64>) -> Self {
         Self {
             run,
             facts,
-            names: Names::default(),
+            names: Names::new(assert_poison),
             sites: HashMap::new(),
             cases: Vec::new(),
             examinations: 0,
@@ -109,19 +109,33 @@ impl Hunt {
 
     /// Counts an occurrence. True if somebody should [`pursue`](Self::pursue) it.
     pub(crate) fn notice(&mut self, outcome: &WalkOutcome) -> bool {
-        let Some(&case) = self.sites.get(&Self::key(outcome)) else { return true };
-        let Some(case) = self.cases.get_mut(case) else { return false };
+        let Some(&case) = self.sites.get(&Self::key(outcome)) else {
+            return true;
+        };
+        let Some(case) = self.cases.get_mut(case) else {
+            return false;
+        };
         case.unwritten += 1;
         matches!(case.stage, Stage::Noticed) && self.running() < COPIES
     }
 
     fn running(&self) -> usize {
-        self.cases.iter().filter(|case| matches!(case.stage, Stage::Examining(_))).count()
+        self.cases
+            .iter()
+            .filter(|case| matches!(case.stage, Stage::Examining(_)))
+            .count()
     }
 
     /// The signature of an outcome, for messages.
-    pub(crate) fn signature(&self, modules: &Modules, walker: &dyn Walker, outcome: &WalkOutcome) -> String {
-        self.names.signature(modules, walker, outcome).map_or_else(String::new, |text| text.to_string())
+    pub(crate) fn signature(
+        &self,
+        modules: &Modules,
+        walker: &dyn Walker,
+        outcome: &WalkOutcome,
+    ) -> String {
+        self.names
+            .signature(modules, walker, outcome)
+            .map_or_else(String::new, |text| text.to_string())
     }
 
     /// Opens a case, or examines one that has waited. `index` is the walk's place in the batch; past its end: the control.
@@ -134,16 +148,29 @@ impl Hunt {
         index: usize,
         report: &BatchReport,
     ) {
-        let outcome = report.walks().get(index).map_or(report.control.outcome, |walk| walk.outcome);
-        let perturbation = batch.walks().get(index).copied().unwrap_or(Perturbation::UNTOUCHED);
-        let Some(signature) = self.names.signature(&world.modules, walker, &outcome) else { return };
+        let outcome = report
+            .walks()
+            .get(index)
+            .map_or(report.control.outcome, |walk| walk.outcome);
+        let perturbation = batch
+            .walks()
+            .get(index)
+            .copied()
+            .unwrap_or(Perturbation::UNTOUCHED);
+        let Some(signature) = self.names.signature(&world.modules, walker, &outcome) else {
+            return;
+        };
         let suspect = Suspect {
             signature: signature.to_string(),
             perturbation,
             depth: i32::from(batch.depth.frames()),
             outcome,
         };
-        let case = match self.cases.iter().position(|case| *case.signature == *signature) {
+        let case = match self
+            .cases
+            .iter()
+            .position(|case| *case.signature == *signature)
+        {
             Some(case) => case,
             None => self.open(moment, world, walker, batch, &suspect),
         };
@@ -152,9 +179,15 @@ impl Hunt {
         if self.running() >= COPIES {
             return;
         }
-        let result = self.run.path().join(format!("examined-{}-{}.json", std::process::id(), self.examinations));
+        let result = self.run.path().join(format!(
+            "examined-{}-{}.json",
+            std::process::id(),
+            self.examinations
+        ));
         self.examinations += 1;
-        let Some(case) = self.cases.get_mut(case) else { return };
+        let Some(case) = self.cases.get_mut(case) else {
+            return;
+        };
         if !matches!(case.stage, Stage::Noticed) {
             return;
         }
@@ -240,10 +273,14 @@ impl Hunt {
     /// Collects finished examinations, and writes down what has changed.
     pub(crate) fn poll(&mut self, world: &World) {
         for index in 0..self.cases.len() {
-            let Some(case) = self.cases.get_mut(index) else { continue };
+            let Some(case) = self.cases.get_mut(index) else {
+                continue;
+            };
             match &mut case.stage {
                 Stage::Examining(examination) => {
-                    let Some(end) = examination.copy.poll() else { continue };
+                    let Some(end) = examination.copy.poll() else {
+                        continue;
+                    };
                     let examined = examine::take(&examination.result);
                     let done = end == FrozenEnd::Done;
                     self.examined(index, examined.filter(|_| done), world);
@@ -258,23 +295,42 @@ impl Hunt {
     }
 
     fn examined(&mut self, index: usize, examined: Option<Examined>, world: &World) {
-        let Some(case) = self.cases.get_mut(index) else { return };
+        let Some(case) = self.cases.get_mut(index) else {
+            return;
+        };
         let Some(examined) = examined else {
-            case.stage = if case.attempts >= ATTEMPTS { Stage::Settled } else { Stage::Noticed };
+            case.stage = if case.attempts >= ATTEMPTS {
+                Stage::Settled
+            } else {
+                Stage::Noticed
+            };
             return;
         };
         case.stage = Stage::Examined;
         case.perturbation = decode_perturbation(&examined.perturbation).1;
-        case.tier = Tier::ALL.get(usize::from(examined.tier)).copied().unwrap_or(Tier::T4);
+        case.tier = Tier::ALL
+            .get(usize::from(examined.tier))
+            .copied()
+            .unwrap_or(Tier::T4);
         case.class = NaturalClass::from_index(examined.class);
-        crate::assemble::refine(&self.run, &mut case.finding, &examined, &case.perturbation, case.depth);
+        crate::assemble::refine(
+            &self.run,
+            &mut case.finding,
+            &examined,
+            &case.perturbation,
+            case.depth,
+        );
         self.write(index, world);
     }
 
     /// Appends the finding as it stands now, with the occurrences since it was last written.
     fn write(&mut self, index: usize, world: &World) {
-        let Some(case) = self.cases.get_mut(index) else { return };
-        let witness = case.class.map_or(Witness::default(), |class| world.witness.witness(class));
+        let Some(case) = self.cases.get_mut(index) else {
+            return;
+        };
+        let witness = case
+            .class
+            .map_or(Witness::default(), |class| world.witness.witness(class));
         crate::assemble::judge(&mut case.finding, case.tier, witness, case.elsewhere);
         case.finding.count = case.unwritten;
         case.finding.last_seen = Timestamp::now();
@@ -297,7 +353,11 @@ impl Hunt {
 
     /// For the progress line.
     pub(crate) fn found(&self) -> Found {
-        let mut found = Found { signatures: self.cases.len(), last_new: self.last_new, ..Found::default() };
+        let mut found = Found {
+            signatures: self.cases.len(),
+            last_new: self.last_new,
+            ..Found::default()
+        };
         for case in &self.cases {
             found.examined += usize::from(matches!(case.stage, Stage::Examined | Stage::Settled));
             if let Some(count) = found.tiers.get_mut(case.tier as usize) {

@@ -179,7 +179,10 @@ fn supervise(arguments: &mut Vec<String>) -> Option<RunFolder> {
         return None;
     }
     match campaign::begin(&settings, arguments) {
-        Ok(Role::Child { run, arguments: left }) => {
+        Ok(Role::Child {
+            run,
+            arguments: left,
+        }) => {
             *arguments = left;
             Some(run)
         }

@@ -6,7 +6,9 @@ use std::ffi::{c_int, c_void};
 use std::hint::black_box;
 
 use walkfuzz_context::Pc;
-use walkfuzz_guard::{Fault, Guard, GuardOptions, GuardedFn, call, read_pc, register_thread, write_pc};
+use walkfuzz_guard::{
+    Fault, Guard, GuardOptions, GuardedFn, call, read_pc, register_thread, write_pc,
+};
 
 use crate::error::HarnessError;
 
@@ -57,7 +59,10 @@ extern "C" fn step_over(_: c_int, _: *mut libc::siginfo_t, context: *mut c_void)
 
 /// The thread's CPU time in nanoseconds: other load on the machine must not count.
 pub(crate) fn thread_cpu_ns() -> f64 {
-    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    let mut now = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 0,
+    };
     // SAFETY: plain data.
     unsafe { libc::clock_gettime(libc::CLOCK_THREAD_CPUTIME_ID, &raw mut now) };
     now.tv_sec as f64 * 1e9 + now.tv_nsec as f64
@@ -75,7 +80,8 @@ fn lap(count: u32, mut body: impl FnMut()) -> f64 {
 fn with_minimal_handler(body: impl FnOnce() -> f64) -> f64 {
     // SAFETY: all-zero is a valid sigaction, filled in here; the old one is put back.
     unsafe {
-        let (mut action, mut old): (libc::sigaction, libc::sigaction) = (std::mem::zeroed(), std::mem::zeroed());
+        let (mut action, mut old): (libc::sigaction, libc::sigaction) =
+            (std::mem::zeroed(), std::mem::zeroed());
         action.sa_sigaction = step_over as *const () as usize;
         action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER;
         libc::sigaction(libc::SIGSEGV, &raw const action, &raw mut old);
@@ -99,21 +105,48 @@ pub fn guard_costs() -> Result<GuardCosts, HarnessError> {
     let crash: GuardedFn = black_box(load);
     let mut fault = Fault::NONE;
     let most = f64::INFINITY;
-    let mut best = GuardCosts { direct_ns: most, guarded_ns: most, floor_ns: most, recovery_ns: most };
+    let mut best = GuardCosts {
+        direct_ns: most,
+        guarded_ns: most,
+        floor_ns: most,
+        recovery_ns: most,
+    };
     for _ in 0..ROUNDS {
         // SAFETY: here and below, the callees own nothing that a recovery would lose, and the slot is this thread's.
-        best.direct_ns = best.direct_ns.min(lap(CALLS, || unsafe { black_box(callee)(black_box(null), 1, null) }));
+        best.direct_ns = best.direct_ns.min(lap(CALLS, || unsafe {
+            black_box(callee)(black_box(null), 1, null)
+        }));
         best.guarded_ns = best.guarded_ns.min(lap(CALLS, || {
             // SAFETY: as above.
-            let _ = black_box(unsafe { call(slot, black_box(callee), black_box(null), 1, null, &mut fault) });
+            let _ = black_box(unsafe {
+                call(
+                    slot,
+                    black_box(callee),
+                    black_box(null),
+                    1,
+                    null,
+                    &mut fault,
+                )
+            });
         }));
         best.floor_ns = best.floor_ns.min(with_minimal_handler(|| {
             // SAFETY: the handler steps over the load.
-            lap(FAULTS, || unsafe { black_box(crash)(black_box(nowhere), 1, null) })
+            lap(FAULTS, || unsafe {
+                black_box(crash)(black_box(nowhere), 1, null)
+            })
         }));
         best.recovery_ns = best.recovery_ns.min(lap(FAULTS, || {
             // SAFETY: as above.
-            let _ = black_box(unsafe { call(slot, black_box(crash), black_box(nowhere), 1, null, &mut fault) });
+            let _ = black_box(unsafe {
+                call(
+                    slot,
+                    black_box(crash),
+                    black_box(nowhere),
+                    1,
+                    null,
+                    &mut fault,
+                )
+            });
         }));
     }
     Ok(best)

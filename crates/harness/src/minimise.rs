@@ -18,7 +18,11 @@ impl Weight {
     /// The weight of a perturbation that has the signature at `tier`.
     #[must_use]
     pub fn of(perturbation: &Perturbation, tier: Tier) -> Self {
-        Self { tier, edits: perturbation.edits().len(), size: perturbation.edits().iter().map(size).sum() }
+        Self {
+            tier,
+            edits: perturbation.edits().len(),
+            size: perturbation.edits().iter().map(size).sum(),
+        }
     }
 }
 
@@ -35,7 +39,10 @@ fn size(edit: &Edit) -> u64 {
                 ValueClass::Literal | ValueClass::NullPage => 0,
                 class => 1 + class as u64,
             };
-            (1 << 18) + class * (1 << 18) + u64::from(value.selector) * 4 + u64::from(value.offset.unsigned_abs())
+            (1 << 18)
+                + class * (1 << 18)
+                + u64::from(value.selector) * 4
+                + u64::from(value.offset.unsigned_abs())
         }
     }
 }
@@ -60,7 +67,9 @@ pub fn minimise(
             return false;
         }
         asked += 1;
-        let Some(tier) = attempt(candidate) else { return false };
+        let Some(tier) = attempt(candidate) else {
+            return false;
+        };
         let weight = Weight::of(candidate, tier);
         if weight < best.2 {
             *best = (*candidate, tier, weight);
@@ -128,11 +137,17 @@ fn single_edits(arch: Arch) -> Vec<Perturbation> {
     for register in [arch.fp(), arch.sp(), arch.pc()] {
         for delta in [8, 16, 24, 32, 48, 64, 96, 128, 256, 512, 1024, 4096, 1, 4] {
             add(Edit::Nudge { register, delta });
-            add(Edit::Nudge { register, delta: -delta });
+            add(Edit::Nudge {
+                register,
+                delta: -delta,
+            });
         }
         for class in ValueClass::ALL {
             for selector in [0, 1, 2, 3, 5, 8, 13, 21, 34, 55, 89, 144, 233] {
-                add(Edit::Set { register, value: Value::new(class, selector, 0) });
+                add(Edit::Set {
+                    register,
+                    value: Value::new(class, selector, 0),
+                });
             }
         }
     }
@@ -142,19 +157,38 @@ fn single_edits(arch: Arch) -> Vec<Perturbation> {
 /// Simpler forms of an edit, the simplest first.
 fn simpler(edit: Option<Edit>) -> Vec<Edit> {
     match edit {
-        Some(Edit::Nudge { register, delta }) => {
-            smaller_numbers(i64::from(delta)).map(|delta| Edit::Nudge { register, delta: delta as i32 }).collect()
-        }
-        Some(Edit::Alias { register, source, delta }) => smaller_numbers(i64::from(delta))
-            .map(|delta| Edit::Alias { register, source, delta: delta as i32 })
+        Some(Edit::Nudge { register, delta }) => smaller_numbers(i64::from(delta))
+            .map(|delta| Edit::Nudge {
+                register,
+                delta: delta as i32,
+            })
+            .collect(),
+        Some(Edit::Alias {
+            register,
+            source,
+            delta,
+        }) => smaller_numbers(i64::from(delta))
+            .map(|delta| Edit::Alias {
+                register,
+                source,
+                delta: delta as i32,
+            })
             .collect(),
         Some(Edit::Set { register, value }) => {
-            let literals = [0, 8, 1].into_iter().map(|literal| Value::new(ValueClass::Literal, literal, 0));
+            let literals = [0, 8, 1]
+                .into_iter()
+                .map(|literal| Value::new(ValueClass::Literal, literal, 0));
             let offsets = smaller_numbers(i64::from(value.offset))
-                .map(|offset| Value { offset: offset as i16, ..value })
+                .map(|offset| Value {
+                    offset: offset as i16,
+                    ..value
+                })
                 .collect::<Vec<_>>();
             let selectors = smaller_numbers(i64::from(value.selector))
-                .map(|selector| Value { selector: selector as u16, ..value })
+                .map(|selector| Value {
+                    selector: selector as u16,
+                    ..value
+                })
                 .collect::<Vec<_>>();
             literals
                 .chain(offsets)
@@ -163,7 +197,9 @@ fn simpler(edit: Option<Edit>) -> Vec<Edit> {
                 .map(|value| Edit::Set { register, value })
                 .collect()
         }
-        Some(Edit::Flip { register, bit }) => (0..bit).map(|bit| Edit::Flip { register, bit }).collect(),
+        Some(Edit::Flip { register, bit }) => {
+            (0..bit).map(|bit| Edit::Flip { register, bit }).collect()
+        }
         Some(Edit::Swap { .. } | Edit::Sign { .. }) | None => Vec::new(),
     }
 }
@@ -172,11 +208,18 @@ fn simpler(edit: Option<Edit>) -> Vec<Edit> {
 fn smaller_numbers(number: i64) -> impl Iterator<Item = i64> {
     let sign = number.signum();
     let size = number.abs();
-    let mut all: Vec<i64> = std::iter::successors(Some(size / 2), |size| (*size > 0).then_some(size / 2)).collect();
+    let mut all: Vec<i64> =
+        std::iter::successors(Some(size / 2), |size| (*size > 0).then_some(size / 2)).collect();
     all.reverse();
-    all.extend([size - 64, size - 8, size - 1].into_iter().filter(|smaller| *smaller > size / 2));
+    all.extend(
+        [size - 64, size - 8, size - 1]
+            .into_iter()
+            .filter(|smaller| *smaller > size / 2),
+    );
     all.dedup();
-    all.into_iter().filter(move |smaller| (0..size).contains(smaller)).map(move |size| size * sign)
+    all.into_iter()
+        .filter(move |smaller| (0..size).contains(smaller))
+        .map(move |size| size * sign)
 }
 
 #[cfg(test)]
@@ -193,7 +236,11 @@ mod tests {
     fn drops_what_the_signature_does_not_need() {
         let start = perturbation("rsp+=1000 rip~bit3 rbp=heap[7]+5");
         let needs_bit = |candidate: &Perturbation| {
-            candidate.edits().iter().any(|edit| matches!(edit, Edit::Flip { .. })).then_some(Tier::T4)
+            candidate
+                .edits()
+                .iter()
+                .any(|edit| matches!(edit, Edit::Flip { .. }))
+                .then_some(Tier::T4)
         };
         let (best, tier, _) = minimise(ARCH, &start, Tier::T4, &[], 10_000, needs_bit);
         assert_eq!(best, perturbation("rip~bit0"));
@@ -217,10 +264,19 @@ mod tests {
     #[test]
     fn finds_the_smallest_value() {
         let start = perturbation("rsp+=5000");
-        let (best, ..) = minimise(ARCH, &start, Tier::T4, &[], 10_000, |candidate| match candidate.edits() {
-            [Edit::Nudge { register, delta }] if *register == ARCH.sp() && *delta >= 777 => Some(Tier::T4),
-            _ => None,
-        });
+        let (best, ..) = minimise(
+            ARCH,
+            &start,
+            Tier::T4,
+            &[],
+            10_000,
+            |candidate| match candidate.edits() {
+                [Edit::Nudge { register, delta }] if *register == ARCH.sp() && *delta >= 777 => {
+                    Some(Tier::T4)
+                }
+                _ => None,
+            },
+        );
         assert_eq!(best, perturbation("rsp+=777"));
     }
 

@@ -10,14 +10,36 @@ use walkfuzz_triage::{Kind, Signal, Signature};
 use walkfuzz_walkers::Walker;
 
 /// Signatures by (signal, pc).
-#[derive(Default)]
 pub(crate) struct Names {
+    assert_poison: Option<u64>,
     known: RefCell<HashMap<(i32, u64), Rc<str>>>,
 }
 
+/// Size of the page that a failed check touches.
+const POISON_PAGE: u64 = 4096;
+
 impl Names {
+    /// `assert_poison` is the page that HotSpot touches when a check fails.
+    pub(crate) fn new(assert_poison: Option<u64>) -> Self {
+        Self {
+            assert_poison,
+            known: RefCell::default(),
+        }
+    }
+
+    /// Whether the fault is HotSpot's own way to report a failed `guarantee`.
+    fn is_failed_check(&self, address: u64) -> bool {
+        self.assert_poison
+            .is_some_and(|page| (page..page + POISON_PAGE).contains(&address))
+    }
+
     /// The signature of an outcome that a maintainer should see, as its stable text; `None` for any other.
-    pub(crate) fn signature(&self, modules: &Modules, walker: &dyn Walker, outcome: &WalkOutcome) -> Option<Rc<str>> {
+    pub(crate) fn signature(
+        &self,
+        modules: &Modules,
+        walker: &dyn Walker,
+        outcome: &WalkOutcome,
+    ) -> Option<Rc<str>> {
         let key = match outcome {
             WalkOutcome::Fault(fault) => (fault.signal, fault.pc.0),
             WalkOutcome::Hang => (-1, 0),
@@ -29,10 +51,16 @@ impl Names {
             let name = walker.name();
             let signature = match outcome {
                 WalkOutcome::Fault(fault) => {
-                    let kind = Signal::from_number(fault.signal).map_or(Kind::Breach, Kind::Signal);
+                    let kind = if self.is_failed_check(fault.address.0) {
+                        Kind::Guarantee
+                    } else {
+                        Signal::from_number(fault.signal).map_or(Kind::Breach, Kind::Signal)
+                    };
                     Signature::new(kind, modules.symbolise(fault.pc).site(), name)
                 }
-                WalkOutcome::Breach(breach) => Signature::new(Kind::Breach, format!("{breach:?}").to_lowercase(), name),
+                WalkOutcome::Breach(breach) => {
+                    Signature::new(Kind::Breach, format!("{breach:?}").to_lowercase(), name)
+                }
                 WalkOutcome::WrongFrames => Signature::new(Kind::WrongFrames, "walk", name),
                 WalkOutcome::Hang | WalkOutcome::Frames(_) | WalkOutcome::Error(_) => {
                     Signature::new(Kind::Hang, "walk", name)
@@ -40,6 +68,8 @@ impl Names {
             };
             signature.to_string().into()
         };
-        Some(Rc::clone(self.known.borrow_mut().entry(key).or_insert_with(make)))
+        Some(Rc::clone(
+            self.known.borrow_mut().entry(key).or_insert_with(make),
+        ))
     }
 }

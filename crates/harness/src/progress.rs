@@ -20,10 +20,22 @@ pub(crate) struct Progress {
 
 impl Progress {
     pub(crate) fn new(mode: Mode, facts: &RunFacts, timings: &[(&'static str, Duration)]) -> Self {
-        let parts: Vec<String> =
-            timings.iter().map(|(what, time)| format!("{what} {:.0} ms", time.as_secs_f64() * 1e3)).collect();
-        eprintln!("walkfuzz: JDK {}, {} collector; {}", facts.jvm.version, facts.jvm.collector, parts.join(", "));
-        Self { loud: mode == Mode::Survey, parks: 0, last: Instant::now(), walks: 0 }
+        let parts: Vec<String> = timings
+            .iter()
+            .map(|(what, time)| format!("{what} {:.0} ms", time.as_secs_f64() * 1e3))
+            .collect();
+        eprintln!(
+            "walkfuzz: JDK {}, {} collector; {}",
+            facts.jvm.version,
+            facts.jvm.collector,
+            parts.join(", ")
+        );
+        Self {
+            loud: mode == Mode::Survey,
+            parks: 0,
+            last: Instant::now(),
+            walks: 0,
+        }
     }
 
     /// Whether there are more parks than when it was last asked.
@@ -44,10 +56,15 @@ impl Progress {
         let rate = (walks - self.walks) as f64 / since.as_secs_f64();
         self.last = Instant::now();
         self.walks = walks;
-        let (tried, succeeded) =
-            (lane.counter(Counter::ControlsTried), lane.counter(Counter::ControlsSucceeded));
+        let (tried, succeeded) = (
+            lane.counter(Counter::ControlsTried),
+            lane.counter(Counter::ControlsSucceeded),
+        );
         let [t0, t1, t2, t3, t4] = found.tiers;
-        let last_new = found.last_new.map_or_else(|| "never".to_owned(), |at| format!("{} s ago", at.elapsed().as_secs()));
+        let last_new = found.last_new.map_or_else(
+            || "never".to_owned(),
+            |at| format!("{} s ago", at.elapsed().as_secs()),
+        );
         eprintln!(
             "walkfuzz: {:>4} s {:>8.1} M walks {:>5.2} M/s | controls {:.1} % of {} | faults {} | signatures {} \
              (T0 {t0} T1 {t1} T2 {t2} T3 {t3} T4 {t4}), {} examined, last new {last_new}",

@@ -16,14 +16,21 @@ use crate::settings::Settings;
 ///
 /// # Errors
 /// It cannot be made.
-pub fn create(settings: &Settings, options: &JvmOptions, arguments: &[String]) -> Result<RunFolder, HarnessError> {
+pub fn create(
+    settings: &Settings,
+    options: &JvmOptions,
+    arguments: &[String],
+) -> Result<RunFolder, HarnessError> {
     let jvm = JvmFacts {
         version: options.jdk.version.to_string(),
         build_id: options.jdk.identity.clone(),
         options: options.arguments(),
         ..JvmFacts::default()
     };
-    Ok(RunFolder::create(&settings.runs, &facts_of(settings, jvm, arguments))?)
+    Ok(RunFolder::create(
+        &settings.runs,
+        &facts_of(settings, jvm, arguments),
+    )?)
 }
 
 /// The facts of a session with a running JVM.
@@ -32,7 +39,11 @@ pub(crate) fn facts(settings: &Settings, jvm: &Jvm, arguments: &[String]) -> Run
     let collector = jvm
         .arguments()
         .iter()
-        .find_map(|argument| argument.strip_prefix("-XX:+Use").and_then(|rest| rest.strip_suffix("GC")))
+        .find_map(|argument| {
+            argument
+                .strip_prefix("-XX:+Use")
+                .and_then(|rest| rest.strip_suffix("GC"))
+        })
         .map_or_else(|| "default".to_owned(), str::to_lowercase);
     let jvm = JvmFacts {
         version: jdk.version.to_string(),
@@ -45,7 +56,11 @@ pub(crate) fn facts(settings: &Settings, jvm: &Jvm, arguments: &[String]) -> Run
 }
 
 fn facts_of(settings: &Settings, jvm: JvmFacts, arguments: &[String]) -> RunFacts {
-    let walker = WalkerInfo { name: "agct".to_owned(), generation: Generation::Agct, version: jvm.version.clone() };
+    let walker = WalkerInfo {
+        name: "agct".to_owned(),
+        generation: Generation::Agct,
+        version: jvm.version.clone(),
+    };
     RunFacts {
         schema: SCHEMA,
         walkfuzz: env!("CARGO_PKG_VERSION").to_owned(),
@@ -64,7 +79,10 @@ fn facts_of(settings: &Settings, jvm: JvmFacts, arguments: &[String]) -> RunFact
 fn machine() -> MachineFacts {
     MachineFacts {
         arch: Arch::NATIVE.name().to_owned(),
-        kernel: std::fs::read_to_string("/proc/sys/kernel/osrelease").unwrap_or_default().trim().to_owned(),
+        kernel: std::fs::read_to_string("/proc/sys/kernel/osrelease")
+            .unwrap_or_default()
+            .trim()
+            .to_owned(),
         cpus: std::thread::available_parallelism().map_or(0, |cpus| cpus.get() as u32),
         emulated: emulated(),
     }

@@ -25,7 +25,7 @@ use crate::run;
 use crate::settings::{EngineKind, Settings};
 use crate::start::{self, Subject};
 use crate::walks::{BatchReport, Bench, is_suspicious};
-use crate::world::{ENGINE_COUNTERS, World};
+use crate::world::World;
 
 pub use natural::WalkCosts;
 
@@ -93,16 +93,36 @@ impl Session {
     ///
     /// # Errors
     /// What this machine lacks for a session.
-    pub fn start(mode: Mode, arguments: &[String], run: Option<RunFolder>) -> Result<Self, HarnessError> {
+    pub fn start(
+        mode: Mode,
+        arguments: &[String],
+        run: Option<RunFolder>,
+    ) -> Result<Self, HarnessError> {
         let settings = Settings::from_environment()?;
-        let mode = if settings.strict && mode == Mode::Survey { Mode::Strict } else { mode };
+        let mode = if settings.strict && mode == Mode::Survey {
+            Mode::Strict
+        } else {
+            mode
+        };
         let options = start::jvm_options()?;
         let run = Arc::new(match run {
             Some(run) => run,
             None => run::create(&settings, &options, arguments)?,
         });
-        let Subject { jvm, guard: _, world, live, agct, timings } = start::start(&settings, options, run.path())?;
-        let facts = run::facts(&settings, &jvm, arguments);
+        let Subject {
+            jvm,
+            guard: _,
+            world,
+            live,
+            agct,
+            timings,
+        } = start::start(&settings, options, run.path())?;
+        let mut facts = run::facts(&settings, &jvm, arguments);
+        if let Ok(known) = run.facts() {
+            // Said by whoever made the folder; this process may be a later one of the same run.
+            (facts.started, facts.driver, facts.command) =
+                (known.started, known.driver, known.command);
+        }
         run.write_facts(&facts)?;
         let record_options = run::record_options(&facts);
         // The record outlives everything: it is written to until the process ends.
@@ -116,9 +136,12 @@ impl Session {
             EngineKind::Step => Box::new(Step::new(live, 512)?),
             EngineKind::Frozen => Box::new(Frozen::new(live, Duration::from_secs(10))),
         };
-        let report = Shared::new(BatchReport::new())
-            .map_err(|source| HarnessError::System { what: "cannot map shared memory", source })?;
+        let report = Shared::new(BatchReport::new()).map_err(|source| HarnessError::System {
+            what: "cannot map shared memory",
+            source,
+        })?;
         let progress = Progress::new(mode, &facts, &timings);
+        let hunt = Hunt::new(Arc::clone(&run), facts, world.assert_poison);
         Ok(Self {
             mode,
             engine,
@@ -132,12 +155,16 @@ impl Session {
             batch: Box::new(Batch::untouched(Arch::NATIVE)),
             encoded: Box::new([0; MAX_BATCH_BYTES]),
             blind_seed: settings.seed.wrapping_mul(1 << 40),
-            hunt: Hunt::new(Arc::clone(&run), facts),
+            hunt,
             progress,
             failed_moments: 0,
             poor_visits: 0,
             serial: 0,
-            moments_per_park: if settings.engine == EngineKind::Step { 512 } else { 1 },
+            moments_per_park: if settings.engine == EngineKind::Step {
+                512
+            } else {
+                1
+            },
             tick_hz: record_options.tick_hz as f64,
             began: Instant::now(),
             recorder,
@@ -168,7 +195,8 @@ impl Session {
             self.blind_seed = self.blind_seed.wrapping_add(1);
             *self.batch = blind(self.blind_seed);
             let length = self.batch.encode(&mut *self.encoded);
-            self.lane.begin_input(self.encoded.get(..length).unwrap_or(&[]));
+            self.lane
+                .begin_input(self.encoded.get(..length).unwrap_or(&[]));
         } else {
             self.batch.decode_from(data);
             if self.batch.arch != Arch::NATIVE {
@@ -187,7 +215,20 @@ impl Session {
 
     /// Walks the batch at a moment: the held one, or a fresh one.
     fn visit(&mut self, fresh: bool) -> Result<(), HarnessError> {
-        let Self { mode, settings, engine, world, walker, walker_id, lane, trace, report, batch, hunt, .. } = self;
+        let Self {
+            mode,
+            settings,
+            engine,
+            world,
+            walker,
+            walker_id,
+            lane,
+            trace,
+            report,
+            batch,
+            hunt,
+            ..
+        } = self;
         let natural = std::cell::RefCell::new(&mut *world);
         let request = Request {
             worker: Some(if *mode == Mode::Strict {
@@ -251,19 +292,30 @@ impl Session {
         if let Some(index) = suspects
             && let Some(moment) = self.engine.held()
         {
-            self.hunt.pursue(moment, &mut self.world, &self.walker, &self.batch, index, &self.report);
+            self.hunt.pursue(
+                moment,
+                &mut self.world,
+                &self.walker,
+                &self.batch,
+                index,
+                &self.report,
+            );
         }
         self.upkeep()
     }
 
     /// What is due every so many parks or seconds.
     fn upkeep(&mut self) -> Result<(), HarnessError> {
-        if self.progress.saw_park(self.engine.moments() / self.moments_per_park) {
+        if self
+            .progress
+            .saw_park(self.engine.moments() / self.moments_per_park)
+        {
             let counts = self.engine.counts();
             self.world.refresh(counts.parks);
             self.hunt.poll(&self.world);
             self.flush();
-            self.progress.print(self.lane, self.hunt.found(), self.began.elapsed());
+            self.progress
+                .print(self.lane, self.hunt.found(), self.began.elapsed());
             if self.lane.counter(Counter::Recoveries) > self.settings.retire_after
                 || self.failed_moments > FAILED_MOMENTS
             {
@@ -276,18 +328,27 @@ impl Session {
     /// Brings the record's counters up to date.
     fn flush(&mut self) {
         let counts = self.engine.counts();
-        for (counter, value) in ENGINE_COUNTERS {
-            let now = value(&counts);
-            self.lane.add(counter, now.saturating_sub(self.lane.counter(counter)));
+        for (counter, now) in [
+            (Counter::Samples, counts.samples),
+            (Counter::OutsideJava, counts.outside),
+            (Counter::Parks, counts.parks),
+            (Counter::Steps, counts.steps),
+        ] {
+            self.lane
+                .add(counter, now.saturating_sub(self.lane.counter(counter)));
         }
         let total = (counts.cpu_nanoseconds as f64 * self.tick_hz / 1e9) as u64;
-        self.lane.add(Counter::TotalTicks, total.saturating_sub(self.lane.counter(Counter::TotalTicks)));
+        self.lane.add(
+            Counter::TotalTicks,
+            total.saturating_sub(self.lane.counter(Counter::TotalTicks)),
+        );
         self.recorder.alive();
     }
 
     /// Ends the process so that the supervisor starts a fresh one.
     fn retire(&mut self) -> ! {
-        self.recorder.mark_tainted(self.lane.counter(Counter::Recoveries));
+        self.recorder
+            .mark_tainted(self.lane.counter(Counter::Recoveries));
         self.finish();
         run::end_process(crate::supervisor::RETIRED)
     }
@@ -296,29 +357,43 @@ impl Session {
     pub fn finish(&mut self) {
         self.flush();
         self.hunt.finish(&self.world);
-        self.progress.print(self.lane, self.hunt.found(), self.began.elapsed());
+        self.progress
+            .print(self.lane, self.hunt.found(), self.began.elapsed());
     }
 
     /// Runs each walk at many moments until one of them does what a maintainer should see, then aborts.
     fn run_strictly(&mut self) -> Result<InputVerdict, HarnessError> {
         for attempt in 0..self.settings.attempts {
             self.visit(attempt > 0)?;
-            let found = self.report.walks().iter().enumerate().find(|(_, walk)| is_suspicious(&walk.outcome));
+            let found = self
+                .report
+                .walks()
+                .iter()
+                .enumerate()
+                .find(|(_, walk)| is_suspicious(&walk.outcome));
             if let Some((index, walk)) = found {
-                let signature = self.hunt.signature(&self.world.modules, &self.walker, &walk.outcome);
+                let signature =
+                    self.hunt
+                        .signature(&self.world.modules, &self.walker, &walk.outcome);
                 let text = self
                     .batch
                     .walks()
                     .get(index)
                     .map_or_else(String::new, |walk| walk.display(Arch::NATIVE).to_string());
                 self.flush();
-                eprintln!("walkfuzz: {signature} after {} moments, walk {index}: {text}", attempt + 1);
+                eprintln!(
+                    "walkfuzz: {signature} after {} moments, walk {index}: {text}",
+                    attempt + 1
+                );
                 eprintln!("DEDUP_TOKEN: {signature}");
                 std::process::abort();
             }
             self.upkeep()?;
         }
-        eprintln!("walkfuzz: not reproduced at {} moments", self.settings.attempts);
+        eprintln!(
+            "walkfuzz: not reproduced at {} moments",
+            self.settings.attempts
+        );
         Ok(InputVerdict::Keep)
     }
 

@@ -45,17 +45,49 @@ pub enum EngineKind {
 
 /// Every variable that is read, with its default and meaning, as documentation shows it.
 pub const VARIABLES: [(&str, &str, &str); 11] = [
-    ("WALKFUZZ_RUNS", "walkfuzz-runs", "folder that run folders are made in"),
+    (
+        "WALKFUZZ_RUNS",
+        "walkfuzz-runs",
+        "folder that run folders are made in",
+    ),
     ("WALKFUZZ_ENGINE", "live", "live, step or frozen"),
     ("WALKFUZZ_STRICT", "0", "1: abort at the first finding"),
-    ("WALKFUZZ_SUPERVISE", "1", "0: do not restart the JVM when it dies"),
-    ("WALKFUZZ_RETIRE_AFTER", "5000000", "recoveries after which the process is retired"),
-    ("WALKFUZZ_HANG_MS", "500", "a walk that takes longer has hung"),
+    (
+        "WALKFUZZ_SUPERVISE",
+        "1",
+        "0: do not restart the JVM when it dies",
+    ),
+    (
+        "WALKFUZZ_RETIRE_AFTER",
+        "5000000",
+        "recoveries after which the process is retired",
+    ),
+    (
+        "WALKFUZZ_HANG_MS",
+        "500",
+        "a walk that takes longer has hung",
+    ),
     ("WALKFUZZ_SEED", "1", "seed of the Java workload"),
-    ("WALKFUZZ_THREADS", "4", "Java threads that take turns (1 to 16)"),
-    ("WALKFUZZ_WARM_UP_MS", "300", "how long the workload runs before the first input"),
-    ("WALKFUZZ_BLIND", "0", "1: generate every input afresh, without corpus and feedback"),
-    ("WALKFUZZ_ATTEMPTS", "400", "moments that a single file is tried at"),
+    (
+        "WALKFUZZ_THREADS",
+        "4",
+        "Java threads that take turns (1 to 16)",
+    ),
+    (
+        "WALKFUZZ_WARM_UP_MS",
+        "300",
+        "how long the workload runs before the first input",
+    ),
+    (
+        "WALKFUZZ_BLIND",
+        "0",
+        "1: generate every input afresh, without corpus and feedback",
+    ),
+    (
+        "WALKFUZZ_ATTEMPTS",
+        "400",
+        "moments that a single file is tried at",
+    ),
 ];
 
 impl Settings {
@@ -65,16 +97,27 @@ impl Settings {
     /// A variable whose value means nothing, by name.
     pub fn from_environment() -> Result<Self, HarnessError> {
         let value = |name: &'static str| -> String {
-            let default = VARIABLES.iter().find(|(known, ..)| *known == name).map_or("", |(_, default, _)| default);
-            std::env::var(name).ok().filter(|value| !value.is_empty()).unwrap_or_else(|| default.to_owned())
+            let default = VARIABLES
+                .iter()
+                .find(|(known, ..)| *known == name)
+                .map_or("", |(_, default, _)| default);
+            std::env::var(name)
+                .ok()
+                .filter(|value| !value.is_empty())
+                .unwrap_or_else(|| default.to_owned())
         };
-        let number = |name: &'static str, allowed: std::ops::RangeInclusive<u64>| -> Result<u64, HarnessError> {
+        let number = |name: &'static str,
+                      allowed: std::ops::RangeInclusive<u64>|
+         -> Result<u64, HarnessError> {
             let text = value(name);
-            text.parse().ok().filter(|number| allowed.contains(number)).ok_or(HarnessError::Variable {
-                name,
-                value: text,
-                wanted: format!("a number from {} to {}", allowed.start(), allowed.end()),
-            })
+            text.parse()
+                .ok()
+                .filter(|number| allowed.contains(number))
+                .ok_or(HarnessError::Variable {
+                    name,
+                    value: text,
+                    wanted: format!("a number from {} to {}", allowed.start(), allowed.end()),
+                })
         };
         let engine = match value("WALKFUZZ_ENGINE").as_str() {
             "live" => EngineKind::Live,

@@ -54,7 +54,11 @@ pub fn jvm_options() -> Result<JvmOptions, HarnessError> {
 ///
 /// # Errors
 /// What this machine or this JVM lacks.
-pub fn start(settings: &Settings, mut options: JvmOptions, folder: &Path) -> Result<Subject, HarnessError> {
+pub fn start(
+    settings: &Settings,
+    mut options: JvmOptions,
+    folder: &Path,
+) -> Result<Subject, HarnessError> {
     let mut timings = Vec::new();
     let mut lap = Instant::now();
     let mut timed = |what: &'static str, timings: &mut Vec<(&'static str, Duration)>| {
@@ -62,14 +66,17 @@ pub fn start(settings: &Settings, mut options: JvmOptions, folder: &Path) -> Res
         lap = Instant::now();
     };
     let places = Places::from_env();
-    options.class_path.push(place_frames(&places.cache.join("workloads"))?);
+    options
+        .class_path
+        .push(place_frames(&places.cache.join("workloads"))?);
     options.error_folder = Some(folder.to_owned());
     let guard = Guard::install(GuardOptions::default())?;
     let jvm = walkfuzz_jvm::start(&options)?;
     timed("jvm", &mut timings);
     guard.reassert()?;
     let exported = |name: &'static str| {
-        jvm.exported(name).ok_or_else(|| HarnessError::VmStructs(format!("libjvm does not export {name}")))
+        jvm.exported(name)
+            .ok_or_else(|| HarnessError::VmStructs(format!("libjvm does not export {name}")))
     };
     // SAFETY: exported by the running libjvm; ClassLoad events and method ids were seen to by `walkfuzz_jvm::start`.
     let agct = unsafe { Agct::new(exported("AsyncGetCallTrace")?) };
@@ -77,16 +84,31 @@ pub fn start(settings: &Settings, mut options: JvmOptions, folder: &Path) -> Res
     unsafe { World::ask_jvm_at_safefetch(exported("JVM_handle_linux_signal")?) };
     let mut world = World::attach()?;
     timed("tables", &mut timings);
-    let bounds = Bounds { hang: settings.hang, ..Bounds::default() };
+    let bounds = Bounds {
+        hang: settings.hang,
+        ..Bounds::default()
+    };
     let mut live = Live::install(&guard, world.env_offset()?, bounds)?;
     live.set_filter(&world.filter()?);
-    let hooks = WorkloadHooks { started, await_turn, stopped };
+    let hooks = WorkloadHooks {
+        started,
+        await_turn,
+        stopped,
+    };
     let threads = settings.threads as i32;
-    jvm.start_workload(&Workload { threads, seed: settings.seed.cast_signed(), warm_up: settings.warm_up, ..Workload::new(hooks) })?;
+    jvm.start_workload(&Workload {
+        threads,
+        seed: settings.seed.cast_signed(),
+        warm_up: settings.warm_up,
+        ..Workload::new(hooks)
+    })?;
     let began = Instant::now();
     while live.workers() < settings.threads {
         if began.elapsed() > PATIENCE + settings.warm_up {
-            return Err(HarnessError::Workload { registered: live.workers(), wanted: settings.threads });
+            return Err(HarnessError::Workload {
+                registered: live.workers(),
+                wanted: settings.threads,
+            });
         }
         std::thread::sleep(Duration::from_millis(2));
     }
@@ -94,5 +116,12 @@ pub fn start(settings: &Settings, mut options: JvmOptions, folder: &Path) -> Res
     world.refresh(u64::MAX);
     live.start_clock();
     timed("survey", &mut timings);
-    Ok(Subject { jvm, guard, world, live, agct, timings })
+    Ok(Subject {
+        jvm,
+        guard,
+        world,
+        live,
+        agct,
+        timings,
+    })
 }

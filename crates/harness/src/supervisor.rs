@@ -59,7 +59,7 @@ pub fn next(end: ChildEnd, interrupted: bool, lived: Duration, young_deaths: &mu
     }
     match end {
         ChildEnd::Exited(0) => Next::End(0),
-        ChildEnd::Exited(code @ (2 | 3 | 4)) => Next::End(code),
+        ChildEnd::Exited(code @ (2..=4)) => Next::End(code),
         ChildEnd::Exited(1) => Next::End(1),
         ChildEnd::Exited(RETIRED) => {
             *young_deaths = 0;
@@ -67,7 +67,11 @@ pub fn next(end: ChildEnd, interrupted: bool, lived: Duration, young_deaths: &mu
         }
         ChildEnd::Exited(_) | ChildEnd::Killed(_) => {
             *young_deaths = if lived < YOUNG { *young_deaths + 1 } else { 0 };
-            if *young_deaths >= YOUNG_DEATHS { Next::End(3) } else { Next::Restart }
+            if *young_deaths >= YOUNG_DEATHS {
+                Next::End(3)
+            } else {
+                Next::Restart
+            }
         }
     }
 }
@@ -97,7 +101,9 @@ pub fn supervise(mut ended: impl FnMut(i32, ChildEnd, Next)) -> std::io::Result<
     let mut generation = 0;
     let previous = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP].map(|signal| {
         // SAFETY: the handler is async-signal-safe.
-        (signal, unsafe { libc::signal(signal, on_interrupt as *const () as usize) })
+        (signal, unsafe {
+            libc::signal(signal, on_interrupt as *const () as usize)
+        })
     });
     loop {
         let born = Instant::now();
@@ -114,16 +120,27 @@ pub fn supervise(mut ended: impl FnMut(i32, ChildEnd, Next)) -> std::io::Result<
                     libc::signal(signal, handler);
                 }
             }
-            return Ok(Side::Child { generation, elapsed: began.elapsed() });
+            return Ok(Side::Child {
+                generation,
+                elapsed: began.elapsed(),
+            });
         }
         CHILD.store(pid, Ordering::Relaxed);
         let end = wait(pid)?;
         CHILD.store(0, Ordering::Relaxed);
         generation += 1;
-        let next = next(end, INTERRUPTED.load(Ordering::Relaxed), born.elapsed(), &mut young_deaths);
+        let next = next(
+            end,
+            INTERRUPTED.load(Ordering::Relaxed),
+            born.elapsed(),
+            &mut young_deaths,
+        );
         ended(pid, end, next);
         if let Next::End(code) = next {
-            return Ok(Side::Parent { code, children: generation });
+            return Ok(Side::Parent {
+                code,
+                children: generation,
+            });
         }
     }
 }
@@ -150,10 +167,18 @@ fn wait(pid: i32) -> std::io::Result<ChildEnd> {
 ///
 /// `None` when nothing is left, so that the run is over.
 #[must_use]
-pub fn remaining_arguments(arguments: &[String], elapsed: Duration, runs_done: u64) -> Option<Vec<String>> {
+pub fn remaining_arguments(
+    arguments: &[String],
+    elapsed: Duration,
+    runs_done: u64,
+) -> Option<Vec<String>> {
     let mut rest = Vec::with_capacity(arguments.len());
     for argument in arguments {
-        let value = |name: &str| argument.strip_prefix(name).and_then(|value| value.parse::<i64>().ok());
+        let value = |name: &str| {
+            argument
+                .strip_prefix(name)
+                .and_then(|value| value.parse::<i64>().ok())
+        };
         if let Some(seconds) = value("-max_total_time=").filter(|seconds| *seconds > 0) {
             let left = seconds - i64::try_from(elapsed.as_secs()).unwrap_or(i64::MAX);
             if left <= 0 {
@@ -182,16 +207,34 @@ mod tests {
     #[test]
     fn a_dead_jvm_is_replaced_and_an_orderly_end_is_the_end() {
         let mut young = 0;
-        assert_eq!(next(ChildEnd::Exited(0), false, LONG, &mut young), Next::End(0));
-        assert_eq!(next(ChildEnd::Exited(77), false, LONG, &mut young), Next::Restart);
-        assert_eq!(next(ChildEnd::Killed(6), false, LONG, &mut young), Next::Restart);
-        assert_eq!(next(ChildEnd::Exited(RETIRED), false, Duration::ZERO, &mut young), Next::Restart);
+        assert_eq!(
+            next(ChildEnd::Exited(0), false, LONG, &mut young),
+            Next::End(0)
+        );
+        assert_eq!(
+            next(ChildEnd::Exited(77), false, LONG, &mut young),
+            Next::Restart
+        );
+        assert_eq!(
+            next(ChildEnd::Killed(6), false, LONG, &mut young),
+            Next::Restart
+        );
+        assert_eq!(
+            next(ChildEnd::Exited(RETIRED), false, Duration::ZERO, &mut young),
+            Next::Restart
+        );
     }
 
     #[test]
     fn an_interrupted_run_ends_with_130() {
-        assert_eq!(next(ChildEnd::Killed(2), true, LONG, &mut 0), Next::End(130));
-        assert_eq!(next(ChildEnd::Exited(72), false, LONG, &mut 0), Next::End(130));
+        assert_eq!(
+            next(ChildEnd::Killed(2), true, LONG, &mut 0),
+            Next::End(130)
+        );
+        assert_eq!(
+            next(ChildEnd::Exited(72), false, LONG, &mut 0),
+            Next::End(130)
+        );
     }
 
     #[test]
@@ -203,19 +246,35 @@ mod tests {
     #[test]
     fn a_jvm_that_always_dies_at_once_is_an_environment_error() {
         let mut young = 0;
-        let ends: Vec<_> =
-            (0..3).map(|_| next(ChildEnd::Killed(11), false, Duration::from_millis(300), &mut young)).collect();
+        let ends: Vec<_> = (0..3)
+            .map(|_| {
+                next(
+                    ChildEnd::Killed(11),
+                    false,
+                    Duration::from_millis(300),
+                    &mut young,
+                )
+            })
+            .collect();
         assert_eq!(ends, [Next::Restart, Next::Restart, Next::End(3)]);
     }
 
     #[test]
     fn later_children_get_what_is_left() {
-        let given: Vec<String> = ["walk", "-max_total_time=60", "-runs=1000", "corpus"].map(str::to_owned).to_vec();
+        let given: Vec<String> = ["walk", "-max_total_time=60", "-runs=1000", "corpus"]
+            .map(str::to_owned)
+            .to_vec();
         let rest = remaining_arguments(&given, Duration::from_secs(20), 400).unwrap();
         assert_eq!(rest, ["walk", "-max_total_time=40", "-runs=600", "corpus"]);
-        assert_eq!(remaining_arguments(&given, Duration::from_secs(60), 0), None);
+        assert_eq!(
+            remaining_arguments(&given, Duration::from_secs(60), 0),
+            None
+        );
         assert_eq!(remaining_arguments(&given, Duration::ZERO, 1000), None);
         let endless: Vec<String> = ["walk", "-runs=-1", "corpus"].map(str::to_owned).to_vec();
-        assert_eq!(remaining_arguments(&endless, LONG, 5), Some(endless.clone()));
+        assert_eq!(
+            remaining_arguments(&endless, LONG, 5),
+            Some(endless.clone())
+        );
     }
 }

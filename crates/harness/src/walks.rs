@@ -26,8 +26,13 @@ pub struct WalkReport {
 }
 
 impl WalkReport {
-    const NONE: WalkReport =
-        WalkReport { outcome: WalkOutcome::Frames(0), near_misses: 0, ticks: 0, top_method: 0, kind: BlobKind::Outside };
+    const NONE: WalkReport = WalkReport {
+        outcome: WalkOutcome::Frames(0),
+        near_misses: 0,
+        ticks: 0,
+        top_method: 0,
+        kind: BlobKind::Outside,
+    };
 }
 
 /// What came of one input.
@@ -45,7 +50,12 @@ impl BatchReport {
     /// Nothing walked yet.
     #[must_use]
     pub const fn new() -> Self {
-        Self { control: WalkReport::NONE, serial: 0, length: 0, walks: [WalkReport::NONE; MAX_WALKS] }
+        Self {
+            control: WalkReport::NONE,
+            serial: 0,
+            length: 0,
+            walks: [WalkReport::NONE; MAX_WALKS],
+        }
     }
 
     /// The perturbed walks, in the order of the batch.
@@ -87,20 +97,29 @@ impl Bench<'_> {
         trace: &mut TraceBuffer,
     ) -> WalkReport {
         let kind = self.code.kind(walkfuzz_context::Address(registers.pc().0));
-        self.lane.begin_walk(index, self.walker_id, registers, &moment.untouched, kind);
+        self.lane
+            .begin_walk(index, self.walker_id, registers, &moment.untouched, kind);
         let Some(walked) = moment.walk(self.walker, registers, depth, trace) else {
             return WalkReport::NONE;
         };
         let outcome = outcome(&walked, moment.fault(), depth);
-        self.lane.end_walk(&outcome, u32::try_from(walked.ticks).unwrap_or(u32::MAX));
+        self.lane
+            .end_walk(&outcome, u32::try_from(walked.ticks).unwrap_or(u32::MAX));
         if walked.near_misses != 0 {
-            self.lane.add(Counter::NearMisses, u64::from(walked.near_misses));
+            self.lane
+                .add(Counter::NearMisses, u64::from(walked.near_misses));
         }
         let top_method = match outcome {
             WalkOutcome::Frames(_) => trace.frames(1).first().map_or(0, |frame| frame.method),
             _ => 0,
         };
-        WalkReport { outcome, near_misses: walked.near_misses, ticks: walked.ticks, top_method, kind }
+        WalkReport {
+            outcome,
+            near_misses: walked.near_misses,
+            ticks: walked.ticks,
+            top_method,
+            kind,
+        }
     }
 
     /// The registers that `perturbation` makes of the moment's.
@@ -112,18 +131,39 @@ impl Bench<'_> {
         (registers, applied.unresolved)
     }
 
-    /// Walks a whole batch, a control walk first.
-    pub fn walk_batch(&self, moment: &mut Moment, batch: &Batch, trace: &mut TraceBuffer, report: &mut BatchReport) {
-        let depth = i32::from(batch.depth.frames());
+    /// Walks the moment's own context.
+    pub fn walk_control(
+        &self,
+        moment: &mut Moment,
+        depth: i32,
+        trace: &mut TraceBuffer,
+        report: &mut BatchReport,
+    ) {
         let untouched = moment.untouched;
         report.serial = moment.serial;
         report.length = 0;
         report.control = self.walk(moment, &untouched, u8::MAX, depth, trace);
-        self.lane.control(matches!(report.control.outcome, WalkOutcome::Frames(_)));
-        for (index, (perturbation, slot)) in (0_u8..).zip(batch.walks().iter().zip(report.walks.iter_mut())) {
+        self.lane
+            .control(matches!(report.control.outcome, WalkOutcome::Frames(_)));
+    }
+
+    /// Walks a whole batch, a control walk first.
+    pub fn walk_batch(
+        &self,
+        moment: &mut Moment,
+        batch: &Batch,
+        trace: &mut TraceBuffer,
+        report: &mut BatchReport,
+    ) {
+        let depth = i32::from(batch.depth.frames());
+        self.walk_control(moment, depth, trace, report);
+        for (index, (perturbation, slot)) in
+            (0_u8..).zip(batch.walks().iter().zip(report.walks.iter_mut()))
+        {
             let (registers, unresolved) = self.perturbed(moment, perturbation);
             if unresolved != 0 {
-                self.lane.add(Counter::UnresolvedValues, u64::from(unresolved));
+                self.lane
+                    .add(Counter::UnresolvedValues, u64::from(unresolved));
             }
             *slot = self.walk(moment, &registers, index, depth, trace);
             report.length += 1;
@@ -136,7 +176,10 @@ impl Bench<'_> {
 pub fn is_suspicious(outcome: &WalkOutcome) -> bool {
     match outcome {
         WalkOutcome::Frames(_) | WalkOutcome::Error(_) => false,
-        WalkOutcome::Fault(_) | WalkOutcome::Hang | WalkOutcome::WrongFrames | WalkOutcome::Breach(_) => true,
+        WalkOutcome::Fault(_)
+        | WalkOutcome::Hang
+        | WalkOutcome::WrongFrames
+        | WalkOutcome::Breach(_) => true,
     }
 }
 

@@ -2,12 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use walkfuzz_context::witness::{NaturalClass, WitnessTable};
 use walkfuzz_context::landscape::WALKED_STACK_WORDS;
+use walkfuzz_context::witness::{NaturalClass, WitnessTable};
 use walkfuzz_context::{Address, Arch, LandscapeTable, Pc, Registers, ValueClass};
 use walkfuzz_engine::{Filter, Moment};
 use walkfuzz_guard::{SafeFetchSite, read_checked, read_word, set_jvm_handler, set_safefetch};
-use walkfuzz_record::Counter;
 use walkfuzz_symbols::{InstructionKind, InstructionMap, Modules, safefetch_sites};
 use walkfuzz_vmstructs::{CodeMap, HotSpot, LiveMemory, Maps, Span, Survey, Tid, fill, survey};
 
@@ -38,6 +37,8 @@ pub struct World {
     parks_at_survey: u64,
     serial: u64,
     words: Box<[u64; WALKED_STACK_WORDS]>,
+    /// The page that HotSpot touches when a check fails (`g_assert_poison`, debug.hpp): a fault there is a failed guarantee.
+    pub assert_poison: Option<u64>,
     /// How long the last survey took.
     pub survey_time: Duration,
 }
@@ -49,26 +50,41 @@ impl World {
     /// A missing entry of HotSpot's tables, by name.
     pub fn attach() -> Result<Self, HarnessError> {
         let modules = Modules::of_this_process()?;
-        let libjvm = modules.by_name("libjvm.so").ok_or(HarnessError::VmStructs("libjvm.so is not loaded".into()))?;
+        let libjvm = modules
+            .by_name("libjvm.so")
+            .ok_or(HarnessError::VmStructs("libjvm.so is not loaded".into()))?;
         let table = libjvm.table();
         let bias = libjvm.bias();
         let base = libjvm.base;
-        let symbol = |name: &str| table.and_then(|table| table.address_of(name)).map(|offset| offset.wrapping_add(bias));
+        let symbol = |name: &str| {
+            table
+                .and_then(|table| table.address_of(name))
+                .map(|offset| offset.wrapping_add(bias))
+        };
         let memory = LiveMemory::new();
-        let hotspot =
-            HotSpot::attach(&memory, &symbol).map_err(|error| HarnessError::VmStructs(error.to_string()))?;
+        let hotspot = HotSpot::attach(&memory, &symbol)
+            .map_err(|error| HarnessError::VmStructs(error.to_string()))?;
         if let Some(table) = table {
-            let sites: Vec<SafeFetchSite> = safefetch_sites(table, base, |at| read_word(Address(at)).ok())
-                .iter()
-                .map(|site| SafeFetchSite { fault_pc: site.fault_pc, continuation_pc: site.continuation_pc })
-                .collect();
+            let sites: Vec<SafeFetchSite> =
+                safefetch_sites(table, base, |at| read_word(Address(at)).ok())
+                    .iter()
+                    .map(|site| SafeFetchSite {
+                        fault_pc: site.fault_pc,
+                        continuation_pc: site.continuation_pc,
+                    })
+                    .collect();
             set_safefetch(&sites)?;
         }
         let maps = Maps::read_own().map_err(|error| HarnessError::VmStructs(error.to_string()))?;
         let libjvm_text = maps.text_of("libjvm.so");
         let began = Instant::now();
-        let survey = survey(&hotspot, &memory, &maps, None).map_err(|e| HarnessError::VmStructs(e.to_string()))?;
+        let survey = survey(&hotspot, &memory, &maps, None)
+            .map_err(|e| HarnessError::VmStructs(e.to_string()))?;
+        let assert_poison = symbol("g_assert_poison")
+            .and_then(|at| read_word(Address(at)).ok())
+            .filter(|page| *page != 0);
         let mut world = Self {
+            assert_poison,
             hotspot,
             modules,
             code: CodeMap::new(walkfuzz_vmstructs::CodeCache::default(), libjvm_text),
@@ -96,7 +112,10 @@ impl World {
     pub unsafe fn ask_jvm_at_safefetch(handler: *const std::ffi::c_void) {
         // SAFETY: the caller vouches for the symbol, whose signature is (int, siginfo_t*, void*, int) -> int in 11 to 25.
         unsafe {
-            set_jvm_handler(Some(std::mem::transmute::<*const std::ffi::c_void, walkfuzz_guard::JvmHandler>(handler)));
+            set_jvm_handler(Some(std::mem::transmute::<
+                *const std::ffi::c_void,
+                walkfuzz_guard::JvmHandler,
+            >(handler)));
         }
     }
 
@@ -120,14 +139,26 @@ impl World {
     pub fn filter(&self) -> Result<Filter, HarnessError> {
         let missing = |what: &str| HarnessError::VmStructs(format!("the tables lack {what}"));
         let heaps = &self.code.cache().heaps;
-        let low = heaps.iter().map(|heap| heap.reserved.start.0).min().ok_or_else(|| missing("a code heap"))?;
-        let high = heaps.iter().map(|heap| heap.reserved.end.0).max().unwrap_or(low);
+        let low = heaps
+            .iter()
+            .map(|heap| heap.reserved.start.0)
+            .min()
+            .ok_or_else(|| missing("a code heap"))?;
+        let high = heaps
+            .iter()
+            .map(|heap| heap.reserved.end.0)
+            .max()
+            .unwrap_or(low);
         let tables = self.hotspot.tables();
         let state = tables
             .field("JavaThread", "_thread_state")
             .ok_or_else(|| missing("JavaThread::_thread_state"))?;
         let in_java = tables.constant("_thread_in_Java").unwrap_or(8);
-        Ok(Filter { code: low..high, thread_state_offset: state.offset, in_java: in_java as u32 })
+        Ok(Filter {
+            code: low..high,
+            thread_state_offset: state.offset,
+            in_java: in_java as u32,
+        })
     }
 
     /// Surveys the process anew when it is time to. Returns whether it did.
@@ -146,8 +177,16 @@ impl World {
 
     fn adopt(&mut self, survey: Survey) {
         fill(&survey, &mut self.landscape);
-        self.stacks = survey.threads.iter().map(|thread| (thread.tid, thread.stack)).collect();
-        let stacks = self.stacks.iter().map(|(_, stack)| stack.start.0..stack.end.0).collect();
+        self.stacks = survey
+            .threads
+            .iter()
+            .map(|thread| (thread.tid, thread.stack))
+            .collect();
+        let stacks = self
+            .stacks
+            .iter()
+            .map(|(_, stack)| stack.start.0..stack.end.0)
+            .collect();
         self.classifier = Classifier::new(0..0, stacks);
         self.code = CodeMap::new(survey.code_cache, self.libjvm_text);
         self.serial = 0;
@@ -162,19 +201,26 @@ impl World {
         let untouched = moment.untouched;
         let sp = untouched.sp().0;
         let tid = Tid(moment.thread.tid);
-        let stack = self.stacks.iter().find(|(known, _)| *known == tid).map(|(_, stack)| *stack);
+        let stack = self
+            .stacks
+            .iter()
+            .find(|(known, _)| *known == tid)
+            .map(|(_, stack)| *stack);
         let end = stack.map_or(sp, |stack| stack.end.0);
         let count = (end.saturating_sub(sp) / 8).min(WALKED_STACK_WORDS as u64) as usize;
         let mut filled = 0;
         for (slot, at) in self.words.iter_mut().take(count).zip((sp..).step_by(8)) {
-            let Ok(word) = read_word(Address(at)) else { break };
+            let Ok(word) = read_word(Address(at)) else {
+                break;
+            };
             *slot = word;
             filled += 1;
         }
         let code = &self.code;
-        self.landscape.set_walked_stack(sp, self.words.get(..filled).unwrap_or(&[]), |word| {
-            code.blob(Address(word)).is_some() && follows_call(word)
-        });
+        self.landscape
+            .set_walked_stack(sp, self.words.get(..filled).unwrap_or(&[]), |word| {
+                code.blob(Address(word)).is_some() && follows_call(word)
+            });
         if let Some(stack) = stack {
             self.classifier.set_own_stack(stack.start.0..stack.end.0);
         }
@@ -191,15 +237,15 @@ impl World {
         class
     }
 
-    /// How a code blob is named in reports: kind, name, offset.
+    /// How the code at `pc` is named in reports, and the offset in it; no offset in a blob's header.
     #[must_use]
-    pub fn describe_code(&self, pc: Pc) -> Option<(String, u64)> {
+    pub fn describe_code(&self, pc: Pc) -> Option<(String, Option<u64>)> {
         let blob = self.code.blob(Address(pc.0))?;
         let name = match self.code.codelet(Address(pc.0)) {
             Some(codelet) => codelet.description.to_string(),
             None => blob.name.to_string(),
         };
-        Some((name, pc.0.wrapping_sub(blob.code.start.0)))
+        Some((name, pc.0.checked_sub(blob.code.start.0)))
     }
 }
 
@@ -219,11 +265,3 @@ fn follows_call(pc: u64) -> bool {
         })
     })
 }
-
-/// Which of the engine's counts go into which counter of the record.
-pub(crate) const ENGINE_COUNTERS: [(Counter, fn(&walkfuzz_engine::Counts) -> u64); 4] = [
-    (Counter::Samples, |counts| counts.samples),
-    (Counter::OutsideJava, |counts| counts.outside),
-    (Counter::Parks, |counts| counts.parks),
-    (Counter::Steps, |counts| counts.steps),
-];

@@ -23,7 +23,8 @@ impl Agct {
     #[must_use]
     pub unsafe fn new(function: *const c_void) -> Self {
         // SAFETY: the caller promises that this is AsyncGetCallTrace(ASGCT_CallTrace*, jint, void*).
-        Self { function: unsafe { std::mem::transmute::<*const c_void, WalkFunction>(function) } }
+        let function = unsafe { std::mem::transmute::<*const c_void, WalkFunction>(function) };
+        Self { function }
     }
 }
 
@@ -37,11 +38,24 @@ impl Walker for Agct {
     }
 
     #[inline]
-    fn prepare(&self, trace: &mut TraceBuffer, depth: i32, thread: ThreadHandle, start: Start) -> Option<Call> {
-        let Start::Context(context) = start else { return None };
+    fn prepare(
+        &self,
+        trace: &mut TraceBuffer,
+        depth: i32,
+        thread: ThreadHandle,
+        start: Start,
+    ) -> Option<Call> {
+        let Start::Context(context) = start else {
+            return None;
+        };
         let depth = trace.reset(depth);
         trace.trace.env = thread.env;
-        Some(Call { function: self.function, first: addr_of_mut!(trace.trace).cast(), depth, last: context })
+        Some(Call {
+            function: self.function,
+            first: addr_of_mut!(trace.trace).cast(),
+            depth,
+            last: context,
+        })
     }
 
     #[inline]

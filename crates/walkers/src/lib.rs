@@ -4,6 +4,8 @@
 //! codes mean. The call itself is made by an engine, under a guard; see [`Walker`] for the contract of both sides.
 
 mod agct;
+#[cfg(test)]
+mod example;
 mod trace;
 mod walker;
 

@@ -4,7 +4,10 @@
 pub const MAX_DEPTH: usize = 2048;
 
 /// What stands behind the last frame of each walk.
-pub const CANARY: Frame = Frame { bci: 0x5aa5_c33c, method: 0xdead_c0de_5aa5_c33c };
+pub const CANARY: Frame = Frame {
+    bci: 0x5aa5_c33c,
+    method: 0xdead_c0de_5aa5_c33c,
+};
 
 /// One frame as AsyncGetCallTrace writes it (`ASGCT_CallFrame`, 16 bytes).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -42,7 +45,11 @@ impl TraceBuffer {
     #[must_use]
     pub fn new() -> Box<Self> {
         Box::new(Self {
-            trace: CallTrace { env: std::ptr::null_mut(), num_frames: 0, frames: std::ptr::null_mut() },
+            trace: CallTrace {
+                env: std::ptr::null_mut(),
+                num_frames: 0,
+                frames: std::ptr::null_mut(),
+            },
             frames: [Frame::default(); MAX_DEPTH + 1],
             depth: 0,
         })
@@ -52,7 +59,11 @@ impl TraceBuffer {
     pub(crate) fn reset(&mut self, depth: i32) -> i32 {
         let depth = usize::try_from(depth).unwrap_or(0).clamp(1, MAX_DEPTH);
         self.depth = depth;
-        self.trace = CallTrace { env: std::ptr::null_mut(), num_frames: 0, frames: self.frames.as_mut_ptr() };
+        self.trace = CallTrace {
+            env: std::ptr::null_mut(),
+            num_frames: 0,
+            frames: self.frames.as_mut_ptr(),
+        };
         if let Some(slot) = self.frames.get_mut(depth) {
             *slot = CANARY;
         }
@@ -63,7 +74,9 @@ impl TraceBuffer {
     #[inline]
     #[must_use]
     pub fn canary_intact(&self) -> bool {
-        self.frames.get(self.depth).is_some_and(|frame| *frame == CANARY)
+        self.frames
+            .get(self.depth)
+            .is_some_and(|frame| *frame == CANARY)
     }
 
     /// The first `count` frames (at most as many as the walk was allowed to write).
@@ -76,10 +89,12 @@ impl TraceBuffer {
     /// A 64-bit hash of the first `count` frames (FNV-1a over words): equal stacks have equal hashes within one process.
     #[must_use]
     pub fn hash(&self, count: usize) -> u64 {
-        self.frames(count).iter().fold(0xcbf2_9ce4_8422_2325, |hash, frame| {
-            let hash = (hash ^ frame.method).wrapping_mul(0x0000_0100_0000_01b3);
-            (hash ^ u64::from(frame.bci.cast_unsigned())).wrapping_mul(0x0000_0100_0000_01b3)
-        })
+        self.frames(count)
+            .iter()
+            .fold(0xcbf2_9ce4_8422_2325, |hash, frame| {
+                let hash = (hash ^ frame.method).wrapping_mul(0x0000_0100_0000_01b3);
+                (hash ^ u64::from(frame.bci.cast_unsigned())).wrapping_mul(0x0000_0100_0000_01b3)
+            })
     }
 }
 

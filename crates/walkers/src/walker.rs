@@ -66,7 +66,13 @@ pub trait Walker: Send + Sync {
     fn generation(&self) -> Generation;
 
     /// Prepares one call that walks `thread` from `start` into `trace`, or `None` when this walker cannot begin there.
-    fn prepare(&self, trace: &mut TraceBuffer, depth: i32, thread: ThreadHandle, start: Start) -> Option<Call>;
+    fn prepare(
+        &self,
+        trace: &mut TraceBuffer,
+        depth: i32,
+        thread: ThreadHandle,
+        start: Start,
+    ) -> Option<Call>;
 
     /// The frame count (> 0) or the code (<= 0) of a call that returned.
     fn finish(&self, trace: &TraceBuffer) -> Code;

@@ -67,7 +67,11 @@ unsafe extern "C" fn begin() -> ! {
 ///
 /// # Safety
 /// `top` is the 16-byte aligned end of a writable region of at least 256 bytes.
-pub(crate) unsafe fn prepare(top: *mut u8, entry: extern "C" fn(usize) -> !, argument: usize) -> usize {
+pub(crate) unsafe fn prepare(
+    top: *mut u8,
+    entry: extern "C" fn(usize) -> !,
+    argument: usize,
+) -> usize {
     let words = top.cast::<usize>();
     // x29, x30 (where the switch returns to), x19 (entry), x20 (argument), then sixteen words of zero.
     let mut image = [0_usize; 20];

@@ -60,11 +60,26 @@ unsafe extern "C" fn begin() -> ! {
 ///
 /// # Safety
 /// `top` is the 16-byte aligned end of a writable region of at least 128 bytes.
-pub(crate) unsafe fn prepare(top: *mut u8, entry: extern "C" fn(usize) -> !, argument: usize) -> usize {
+pub(crate) unsafe fn prepare(
+    top: *mut u8,
+    entry: extern "C" fn(usize) -> !,
+    argument: usize,
+) -> usize {
     let words = top.cast::<usize>();
     // From `sp` upwards: mxcsr and control word, r15, r14, r13, r12, rbx, rbp, return address, then padding so that the
     // stack pointer is 16-byte aligned before `call rbx`.
-    let image = [0x037f_0000_1f80_usize, 0, 0, 0, argument, entry as usize, 0, begin as *const () as usize, 0, 0];
+    let image = [
+        0x037f_0000_1f80_usize,
+        0,
+        0,
+        0,
+        argument,
+        entry as usize,
+        0,
+        begin as *const () as usize,
+        0,
+        0,
+    ];
     // SAFETY: the caller gives at least 128 writable bytes below `top`.
     unsafe {
         let sp = words.sub(image.len());

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use walkfuzz_context::{Arch, Batch};
 use walkfuzz_engine::{Ended, Request};
+use walkfuzz_record::WalkOutcome;
 
 use crate::error::HarnessError;
 use crate::measure::thread_cpu_ns;
@@ -25,35 +26,77 @@ pub struct WalkCosts {
 /// Walks at one moment of the bare loop; far shorter than a park may last.
 const BARE_WALKS: u32 = 2_000;
 
+/// Moments, single steps included, after which another thread is walked.
+const MOMENTS_A_TURN: u64 = 1 << 14;
+/// Untouched walks in a row that may fail before the process counts as insane.
+const INSANE: u32 = 100_000;
+
 impl Session {
     /// Walks untouched contexts, one walk at each moment that the engine shows (with the step engine: at each instruction), until
     /// `walks` are made or `go_on` says no; it is asked every thousand walks. Each walk counts as a control.
     ///
     /// # Errors
     /// When no thread can be held any more; the process should then end.
-    pub fn walk_naturally(&mut self, walks: u64, mut go_on: impl FnMut() -> bool) -> Result<WalkCosts, HarnessError> {
-        let mut batch = Batch::untouched(Arch::NATIVE);
-        batch.set_walks(&[]);
-        *self.batch = batch;
+    pub fn walk_naturally(
+        &mut self,
+        walks: u64,
+        mut go_on: impl FnMut() -> bool,
+    ) -> Result<WalkCosts, HarnessError> {
+        *self.batch = Batch::untouched(Arch::NATIVE);
         let length = self.batch.encode(&mut *self.encoded);
-        self.lane.begin_input(self.encoded.get(..length).unwrap_or(&[]));
+        self.lane
+            .begin_input(self.encoded.get(..length).unwrap_or(&[]));
         let cpu_before = self.engine.counts().cpu_nanoseconds;
         let mut costs = WalkCosts::default();
+        let mut failed = 0;
         while costs.walks < walks && (costs.walks % 1_000 != 0 || go_on()) {
             self.visit_untouched()?;
             costs.walks += 1;
-            if let walkfuzz_record::WalkOutcome::Frames(frames) = self.report.control.outcome {
+            if let WalkOutcome::Frames(frames) = self.report.control.outcome {
                 costs.beyond_first_frame += u64::from(frames > 1);
+                failed = 0;
+            } else {
+                failed += 1;
+            }
+            // Whole stubs cannot be walked from: a long row of failures is no sign of an insane process here.
+            self.failed_moments = 0;
+            if failed > INSANE {
+                self.retire();
             }
             self.account()?;
         }
-        costs.cpu_seconds = self.engine.counts().cpu_nanoseconds.saturating_sub(cpu_before) as f64 / 1e9;
+        costs.cpu_seconds = self
+            .engine
+            .counts()
+            .cpu_nanoseconds
+            .saturating_sub(cpu_before) as f64
+            / 1e9;
         Ok(costs)
     }
 
     fn visit_untouched(&mut self) -> Result<(), HarnessError> {
-        let Self { engine, world, walker, walker_id, lane, trace, report, batch, .. } = self;
-        let request = Request { worker: None, kind: 0, steps: 0, fresh: false, natural: &|_| {} };
+        let Self {
+            settings,
+            engine,
+            world,
+            walker,
+            walker_id,
+            lane,
+            trace,
+            report,
+            batch,
+            ..
+        } = self;
+        let depth = i32::from(batch.depth.frames());
+        // A thread that loses its turn first finishes its slice of work: let each keep it for a while.
+        let worker = (engine.moments() / MOMENTS_A_TURN) as usize % settings.threads;
+        let request = Request {
+            worker: Some(worker),
+            kind: 0,
+            steps: 0,
+            fresh: false,
+            natural: &|_| {},
+        };
         let report: &mut BatchReport = report;
         engine.visit(&request, &mut |moment| {
             // The walked stack's words matter to perturbations alone, and reading them costs more than a step.
@@ -62,9 +105,14 @@ impl Session {
             } else {
                 world.meet(moment);
             }
-            let bench =
-                Bench { walker, walker_id: *walker_id, landscape: &world.landscape, code: &world.code, lane };
-            bench.walk_batch(moment, batch, trace, report);
+            let bench = Bench {
+                walker,
+                walker_id: *walker_id,
+                landscape: &world.landscape,
+                code: &world.code,
+                lane,
+            };
+            bench.walk_control(moment, depth, trace, report);
         })?;
         Ok(())
     }
@@ -75,17 +123,31 @@ impl Session {
     /// # Errors
     /// When no thread can be held any more.
     pub fn walk_bare(&mut self, time: Duration) -> Result<WalkCosts, HarnessError> {
-        let Self { engine, walker, trace, batch, .. } = self;
+        let Self {
+            engine,
+            walker,
+            trace,
+            batch,
+            ..
+        } = self;
         let depth = i32::from(batch.depth.frames());
         let mut costs = WalkCosts::default();
         let began = Instant::now();
         while began.elapsed() < time {
-            let request = Request { worker: None, kind: 0, steps: 0, fresh: true, natural: &|_| {} };
+            let request = Request {
+                worker: None,
+                kind: 0,
+                steps: 0,
+                fresh: true,
+                natural: &|_| {},
+            };
             engine.visit(&request, &mut |moment| {
                 let untouched = moment.untouched;
                 let before = thread_cpu_ns();
                 for _ in 0..BARE_WALKS {
-                    let Some(walked) = moment.walk(walker, &untouched, depth, trace) else { break };
+                    let Some(walked) = moment.walk(walker, &untouched, depth, trace) else {
+                        break;
+                    };
                     costs.walks += 1;
                     costs.beyond_first_frame +=
                         u64::from(matches!(walked.ended, Ended::Returned(code) if code.0 > 1));
