@@ -14,11 +14,21 @@ struct FramePointers;
 /// The code under test: C's calling convention, AsyncGetCallTrace's shape.
 unsafe extern "C" fn follow(trace: *mut c_void, depth: i32, context: *mut c_void) {
     // SAFETY: `prepare` passes its own trace, and a context only where `Start::Context` brought one.
-    let (trace, context) = unsafe { (&mut *trace.cast::<CallTrace>(), &*context.cast::<libc::ucontext_t>()) };
+    let (trace, context) = unsafe {
+        (
+            &mut *trace.cast::<CallTrace>(),
+            &*context.cast::<libc::ucontext_t>(),
+        )
+    };
     let (mut pc, mut fp) = top(context);
     while trace.num_frames < depth && pc != 0 {
         // SAFETY: the trace has room for `depth` frames.
-        unsafe { trace.frames.add(trace.num_frames as usize).write(Frame { bci: -3, method: pc }) };
+        unsafe {
+            trace.frames.add(trace.num_frames as usize).write(Frame {
+                bci: -3,
+                method: pc,
+            })
+        };
         trace.num_frames += 1;
         let record = fp as *const u64;
         // SAFETY: none. A wild fp faults here, and that is what the guard is for.
@@ -46,10 +56,23 @@ impl Walker for FramePointers {
         Generation::Plugin
     }
 
-    fn prepare(&self, trace: &mut TraceBuffer, depth: i32, _: ThreadHandle, start: Start) -> Option<Call> {
-        let Start::Context(context) = start else { return None };
+    fn prepare(
+        &self,
+        trace: &mut TraceBuffer,
+        depth: i32,
+        _: ThreadHandle,
+        start: Start,
+    ) -> Option<Call> {
+        let Start::Context(context) = start else {
+            return None;
+        };
         let depth = trace.reset(depth);
-        Some(Call { function: follow, first: addr_of_mut!(trace.trace).cast(), depth, last: context })
+        Some(Call {
+            function: follow,
+            first: addr_of_mut!(trace.trace).cast(),
+            depth,
+            last: context,
+        })
     }
 
     fn finish(&self, trace: &TraceBuffer) -> Code {
@@ -76,11 +99,14 @@ fn context(record: *const [u64; 2]) -> libc::ucontext_t {
 
 /// Walks three frames: pc 100, and the two records' return addresses.
 fn walk(depth: i32, trace: &mut TraceBuffer) -> Code {
-    let outer = [0, 0];
+    let outer = [0_u64; 2];
     let middle = [outer.as_ptr() as u64, 300];
     let inner = [middle.as_ptr() as u64, 200];
     let mut context = context(&raw const inner);
-    let thread = ThreadHandle { env: std::ptr::null_mut(), tid: 0 };
+    let thread = ThreadHandle {
+        env: std::ptr::null_mut(),
+        tid: 0,
+    };
     let start = Start::Context((&raw mut context).cast());
     let call = FramePointers.prepare(trace, depth, thread, start).unwrap();
     // SAFETY: `prepare` made the call; the records and the context live until it returns.
@@ -108,7 +134,18 @@ fn keeps_to_the_depth_it_was_given_and_starts_afresh() {
 #[test]
 fn says_no_where_it_cannot_begin() {
     let mut trace = TraceBuffer::new();
-    let thread = ThreadHandle { env: std::ptr::null_mut(), tid: 0 };
-    let frame = Start::Frame { sp: 0, fp: 0, pc: 0 };
-    assert!(FramePointers.prepare(&mut trace, 64, thread, frame).is_none());
+    let thread = ThreadHandle {
+        env: std::ptr::null_mut(),
+        tid: 0,
+    };
+    let frame = Start::Frame {
+        sp: 0,
+        fp: 0,
+        pc: 0,
+    };
+    assert!(
+        FramePointers
+            .prepare(&mut trace, 64, thread, frame)
+            .is_none()
+    );
 }
