@@ -40,12 +40,20 @@ pub(crate) fn environment(
 }
 
 /// Makes the run folder; its path is absolute.
-pub(crate) fn make_run(subject: &SubjectArgs, options: &JvmOptions) -> Result<RunFolder, Failure> {
+pub(crate) fn make_run(
+    driver: &str,
+    subject: &SubjectArgs,
+    options: &JvmOptions,
+) -> Result<RunFolder, Failure> {
     let mut settings = Settings::from_environment()?;
     settings.runs = std::path::absolute(&subject.runs).unwrap_or_else(|_| subject.runs.clone());
     settings.seed = u64::from(subject.seed);
     let command: Vec<String> = std::env::args().collect();
-    Ok(create_run(&settings, options, &command)?)
+    let folder = create_run(&settings, options, &command)?;
+    let mut facts = folder.facts()?;
+    facts.driver = driver.to_owned();
+    folder.write_facts(&facts)?;
+    Ok(folder)
 }
 
 /// This program, to be started again.

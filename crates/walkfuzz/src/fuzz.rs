@@ -37,7 +37,7 @@ pub(crate) fn run(args: &FuzzArgs) -> Result<(), Failure> {
         command.envs(environment(&args.subject, &options));
         return crate::print(format!("{}\n", shown(&command)).as_bytes());
     }
-    let folder = make_run(&args.subject, &options)?;
+    let folder = make_run("fuzz", &args.subject, &options)?;
     let mut command = cargo_fuzz(args, &root, Some(&folder))?;
     command
         .envs(environment(&args.subject, &options))

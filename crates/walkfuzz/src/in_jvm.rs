@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use walkfuzz_harness::campaign::{Role, begin, end_process, summarise};
 use walkfuzz_harness::measure::guard_costs;
 use walkfuzz_harness::{HarnessError, Mode, Session, Settings, interrupt};
-use walkfuzz_record::Summary;
+use walkfuzz_record::{RunFolder, StoreError, Summary, Totals};
 
 use crate::cli::InJvm;
 use crate::failure::{ENVIRONMENT, Failure};
@@ -80,7 +80,11 @@ pub(crate) fn run(what: &InJvm) -> Result<(), Failure> {
                 }
             }
             session.finish();
-            Ok(recorded(&summarise(session.run_folder())?))
+            let folder = session.run_folder();
+            Ok(Measured {
+                beyond_first_frame: beyond_first_frame(folder)?,
+                ..recorded(&summarise(folder)?)
+            })
         }),
     }
 }
@@ -94,6 +98,15 @@ pub(crate) fn recorded(summary: &Summary) -> Measured {
         inputs: summary.engine.inputs,
         ..Measured::default()
     }
+}
+
+/// Walks of a run that gave more than one frame.
+pub(crate) fn beyond_first_frame(run: &RunFolder) -> Result<u64, StoreError> {
+    let records = run.records()?;
+    Ok(Totals::of(records.iter().flatten())
+        .outcomes(None)
+        .depth_histogram()
+        .count_between(2, u64::MAX))
 }
 
 fn say(measured: &Measured) -> Result<(), Failure> {
