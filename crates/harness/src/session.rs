@@ -15,7 +15,7 @@ use walkfuzz_coverage::Feedback;
 use walkfuzz_engine::{Engine, Frozen, Request, Shared, Step};
 use walkfuzz_jvm::Jvm;
 use walkfuzz_record::{Counter, Generation, Lane, Recorder, RunFolder, WalkOutcome, WalkerId};
-use walkfuzz_walkers::{Agct, TraceBuffer};
+use walkfuzz_walkers::{Agct, TraceBuffer, Walker};
 
 use crate::error::HarnessError;
 use crate::feedback;
@@ -64,7 +64,7 @@ pub struct Session {
     settings: Settings,
     engine: Box<dyn Engine>,
     world: World,
-    walker: Agct,
+    walker: Box<dyn Walker>,
     walker_id: WalkerId,
     lane: &'static Lane,
     feedback: Option<Feedback>,
@@ -97,6 +97,20 @@ impl Session {
         mode: Mode,
         arguments: &[String],
         run: Option<RunFolder>,
+    ) -> Result<Self, HarnessError> {
+        Self::start_with_walker(mode, arguments, run, |agct| Box::new(agct))
+    }
+
+    /// [`start`](Self::start) with another walker, made from the JVM's own: one with a planted fault, say. The run's facts name
+    /// the JVM's all the same.
+    ///
+    /// # Errors
+    /// What this machine lacks for a session.
+    pub fn start_with_walker(
+        mode: Mode,
+        arguments: &[String],
+        run: Option<RunFolder>,
+        walker: impl FnOnce(Agct) -> Box<dyn Walker>,
     ) -> Result<Self, HarnessError> {
         let settings = Settings::from_environment()?;
         let mode = if settings.strict && mode == Mode::Survey {
@@ -146,7 +160,7 @@ impl Session {
             mode,
             engine,
             world,
-            walker: agct,
+            walker: walker(agct),
             walker_id: WalkerId(0),
             lane,
             feedback: (!settings.blind).then(Feedback::extra_counters),
@@ -183,6 +197,12 @@ impl Session {
     #[must_use]
     pub fn run_folder(&self) -> &RunFolder {
         &self.run
+    }
+
+    /// What is known about the JVM: natural contexts by class, symbols, the code cache.
+    #[must_use]
+    pub fn world(&self) -> &World {
+        &self.world
     }
 
     /// Runs one input.
@@ -249,7 +269,7 @@ impl Session {
             let world = &mut **natural.borrow_mut();
             let first = world.meet(moment).is_some();
             let bench = Bench {
-                walker,
+                walker: &**walker,
                 walker_id: *walker_id,
                 landscape: &world.landscape,
                 code: &world.code,
@@ -295,7 +315,7 @@ impl Session {
             self.hunt.pursue(
                 moment,
                 &mut self.world,
-                &self.walker,
+                &*self.walker,
                 &self.batch,
                 index,
                 &self.report,
@@ -374,7 +394,7 @@ impl Session {
             if let Some((index, walk)) = found {
                 let signature =
                     self.hunt
-                        .signature(&self.world.modules, &self.walker, &walk.outcome);
+                        .signature(&self.world.modules, &*self.walker, &walk.outcome);
                 let text = self
                     .batch
                     .walks()

@@ -106,7 +106,7 @@ impl Session {
                 world.meet(moment);
             }
             let bench = Bench {
-                walker,
+                walker: &**walker,
                 walker_id: *walker_id,
                 landscape: &world.landscape,
                 code: &world.code,
@@ -145,7 +145,7 @@ impl Session {
                 let untouched = moment.untouched;
                 let before = thread_cpu_ns();
                 for _ in 0..BARE_WALKS {
-                    let Some(walked) = moment.walk(walker, &untouched, depth, trace) else {
+                    let Some(walked) = moment.walk(&**walker, &untouched, depth, trace) else {
                         break;
                     };
                     costs.walks += 1;
