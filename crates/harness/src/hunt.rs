@@ -103,6 +103,8 @@ impl Hunt {
     fn key(outcome: &WalkOutcome) -> (i32, u64) {
         match outcome {
             WalkOutcome::Fault(fault) => (fault.signal, fault.pc.0),
+            // Each breach has a signature of its own.
+            WalkOutcome::Breach(breach) => (-(outcome.kind() as i32), *breach as u64),
             other => (-(other.kind() as i32), 0),
         }
     }
