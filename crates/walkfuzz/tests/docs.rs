@@ -1,4 +1,6 @@
 //! What the documentation says must exist: files that it links to, variables, commands, targets, code.
+#![forbid(unsafe_code)]
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
