@@ -16,7 +16,7 @@ Exit codes:
 
 /// Fuzzing and stress tests for asynchronous JVM stack walkers.
 #[derive(Debug, Parser)]
-#[command(name = "walkfuzz", version, after_help = EXIT_CODES, propagate_version = true)]
+#[command(name = "walkfuzz", version, after_help = EXIT_CODES)]
 pub(crate) struct Cli {
     #[command(subcommand)]
     pub(crate) command: Command,

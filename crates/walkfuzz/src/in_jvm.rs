@@ -28,6 +28,7 @@ pub(crate) struct Measured {
     pub(crate) beyond_first_frame: u64,
     pub(crate) cpu_seconds: f64,
     pub(crate) walker_seconds: f64,
+    pub(crate) wall_seconds: f64,
     pub(crate) inputs: u64,
     pub(crate) resident_mb: f64,
 }
@@ -79,9 +80,11 @@ pub(crate) fn run(what: &InJvm) -> Result<(), Failure> {
                     session.run_input(&[])?;
                 }
             }
+            let wall_seconds = began.elapsed().as_secs_f64();
             session.finish();
             let folder = session.run_folder();
             Ok(Measured {
+                wall_seconds,
                 beyond_first_frame: beyond_first_frame(folder)?,
                 ..recorded(&summarise(folder)?)
             })
@@ -95,6 +98,7 @@ pub(crate) fn recorded(summary: &Summary) -> Measured {
         walks: summary.walks,
         cpu_seconds: summary.thread_seconds,
         walker_seconds: summary.walker_seconds,
+        wall_seconds: summary.seconds,
         inputs: summary.engine.inputs,
         ..Measured::default()
     }
