@@ -4,10 +4,11 @@
 
 use std::ffi::{c_int, c_void};
 use std::hint::black_box;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use walkfuzz_context::Pc;
 use walkfuzz_guard::{
-    Fault, Guard, GuardOptions, GuardedFn, call, read_pc, register_thread, write_pc,
+    Fault, Guard, GuardOptions, GuardedFn, call, read_pc, register_thread, set_trap_flag, write_pc,
 };
 
 use crate::error::HarnessError;
@@ -150,4 +151,57 @@ pub fn guard_costs() -> Result<GuardCosts, HarnessError> {
         }));
     }
     Ok(best)
+}
+
+/// Steps of one round.
+const STEPS: u32 = 20_000;
+static STEPPED: AtomicU32 = AtomicU32::new(0);
+
+extern "C" fn keep_stepping(_: c_int, _: *mut libc::siginfo_t, context: *mut c_void) {
+    let stepped = STEPPED.fetch_add(1, Ordering::Relaxed);
+    // SAFETY: the kernel's ucontext.
+    let _ = unsafe { set_trap_flag(context.cast(), stepped < STEPS) };
+}
+
+/// What a single step costs with a handler that does nothing, in nanoseconds of CPU time: no step engine can be faster. In a virtual
+/// machine whose monitor intercepts the debug registers it is most of a natural walk. `None` where nothing can step.
+#[must_use]
+pub fn step_floor_ns() -> Option<f64> {
+    if !walkfuzz_engine::can_step() {
+        return None;
+    }
+    let mut best = f64::INFINITY;
+    // SAFETY: all-zero is a valid sigaction, filled in here; the old one is put back when no step is under way.
+    unsafe {
+        let (mut action, mut old): (libc::sigaction, libc::sigaction) = (std::mem::zeroed(), std::mem::zeroed());
+        action.sa_sigaction = keep_stepping as *const () as usize;
+        action.sa_flags = libc::SA_SIGINFO;
+        libc::sigaction(libc::SIGTRAP, &raw const action, &raw mut old);
+        for _ in 0..5 {
+            STEPPED.store(0, Ordering::Relaxed);
+            let began = thread_cpu_ns();
+            libc::raise(libc::SIGTRAP);
+            while STEPPED.load(Ordering::Relaxed) <= STEPS {
+                std::hint::spin_loop();
+            }
+            best = best.min((thread_cpu_ns() - began) / f64::from(STEPS));
+        }
+        libc::sigaction(libc::SIGTRAP, &raw const old, std::ptr::null_mut());
+    }
+    Some(best)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn costs_are_of_the_right_size() {
+        let costs = guard_costs().unwrap();
+        assert!(costs.direct_ns > 0.0 && costs.direct_ns < costs.recovery_ns, "{costs:?}");
+        assert!(costs.guarded_ns < costs.floor_ns && costs.floor_ns > 100.0, "{costs:?}");
+        if let Some(step) = step_floor_ns() {
+            assert!(step > 100.0 && step < 1e6, "{step}");
+        }
+    }
 }

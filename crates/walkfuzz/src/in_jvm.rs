@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use walkfuzz_harness::campaign::{Role, begin, end_process, summarise};
-use walkfuzz_harness::measure::guard_costs;
+use walkfuzz_harness::measure::{guard_costs, step_floor_ns};
 use walkfuzz_harness::{HarnessError, Mode, Session, Settings, interrupt};
 use walkfuzz_record::{RunFolder, StoreError, Summary, Totals};
 
@@ -24,6 +24,7 @@ pub(crate) struct Measured {
     pub(crate) guarded_ns: f64,
     pub(crate) floor_ns: f64,
     pub(crate) recovery_ns: f64,
+    pub(crate) step_ns: f64,
     pub(crate) walks: u64,
     pub(crate) beyond_first_frame: u64,
     pub(crate) cpu_seconds: f64,
@@ -43,6 +44,7 @@ pub(crate) fn run(what: &InJvm) -> Result<(), Failure> {
                 guarded_ns: costs.guarded_ns,
                 floor_ns: costs.floor_ns,
                 recovery_ns: costs.recovery_ns,
+                step_ns: step_floor_ns().unwrap_or(0.0),
                 ..Measured::default()
             })
         }
