@@ -1,0 +1,207 @@
+//! What becomes of planted faults.
+
+use std::path::Path;
+use std::process::Stdio;
+use std::time::{Duration, Instant};
+
+use walkfuzz_harness::{Mode, Session};
+use walkfuzz_record::{Finding, FindingVerdict, OutcomeKind};
+
+use crate::planted::{self, CAN_PLANT, LEAST, Nudge};
+use crate::runner::{aborted, again};
+use crate::sessions::{finished, survey};
+
+/// Runs inputs until the findings are as wanted; asks after every so many inputs.
+fn hunt(
+    session: &mut Session,
+    inputs: &[Vec<u8>],
+    limit: Duration,
+    enough: impl Fn(&[Finding]) -> bool,
+) -> Vec<Finding> {
+    let began = Instant::now();
+    loop {
+        for input in inputs.iter().cycle().take(200) {
+            session.run_input(input).unwrap();
+        }
+        let found = session.run_folder().findings().unwrap().findings;
+        if enough(&found) || began.elapsed() > limit {
+            return found;
+        }
+    }
+}
+
+fn skip() -> bool {
+    if !CAN_PLANT {
+        println!("note: skip: faults cannot be planted on this architecture");
+    }
+    !CAN_PLANT
+}
+
+/// A fault with one cause is brought back to that cause, in frozen copies, and happens again at every other moment.
+pub(crate) fn minimised() {
+    if skip() {
+        return;
+    }
+    let mut session = survey(planted::raised_sp);
+    let inputs = [vec![777], vec![5000, 9], vec![64 * 1024, 16]].map(|raised| {
+        let mut bytes = vec![0, 8, LEAST - 1];
+        bytes.extend(raised);
+        planted::input(&bytes)
+    });
+    let done = |found: &[Finding]| {
+        let tried = |finding: &Finding| {
+            finding
+                .reliability
+                .portability
+                .is_some_and(|tried| tried.of >= 100)
+        };
+        found.first().is_some_and(tried)
+    };
+    hunt(&mut session, &inputs, Duration::from_secs(40), done);
+    let summary = finished(&mut session);
+    let found = session.run_folder().findings().unwrap().findings;
+    let planted: Vec<&Finding> = found
+        .iter()
+        .filter(|finding| finding.signature.contains("read_null"))
+        .collect();
+    let [finding] = planted[..] else {
+        panic!("{found:#?}");
+    };
+    println!(
+        "note: {}, {:?}, {} of {} moments, {} times",
+        finding.title,
+        finding.input.perturbation,
+        finding.reliability.portability.map_or(0, |tried| tried.k),
+        finding.reliability.portability.map_or(0, |tried| tried.of),
+        finding.count
+    );
+    assert_eq!(finding.outcome.kind, OutcomeKind::Fault);
+    assert_eq!(finding.outcome.signal.as_deref(), Some("SIGSEGV"));
+    assert_eq!(finding.outcome.address.as_deref(), Some("0x0"));
+    assert_eq!(finding.input.perturbation, format!("sp+={LEAST}"));
+    assert_eq!(finding.registers.edited, ["rsp"]);
+    assert_eq!(finding.tier, "T4");
+    assert_eq!(finding.verdict, FindingVerdict::Robustness);
+    let frozen = finding.reliability.frozen.unwrap();
+    assert_eq!((frozen.k, frozen.of), (3, 3));
+    let elsewhere = finding.reliability.portability.unwrap();
+    assert_eq!((elsewhere.k, elsewhere.of), (100, 100));
+    let site = finding.site.as_ref().unwrap();
+    assert!(
+        site.instruction
+            .as_deref()
+            .is_some_and(|text| text.starts_with("mov")),
+        "{site:?}"
+    );
+    assert!(finding.count > 100, "{}", finding.count);
+    assert!(finding.count <= summary.events.recoveries);
+    assert_eq!(summary.untouched_faults.k, 0);
+}
+
+/// Each way to break the contract of a walk has an outcome and becomes a finding.
+pub(crate) fn misbehaviour() {
+    if skip() {
+        return;
+    }
+    let mut session = survey(planted::misbehaving);
+    let nudges = [Nudge::Null, Nudge::Canary, Nudge::Depth].map(|nudge| nudge as i64);
+    let mut inputs = vec![planted::input(&nudges); 199];
+    inputs.push(planted::input(&[Nudge::Hang as i64]));
+    let examined = |found: &[Finding]| {
+        let frozen = |finding: &&Finding| finding.reliability.frozen.is_some();
+        found.iter().filter(frozen).count() >= 4
+    };
+    let began = Instant::now();
+    hunt(&mut session, &inputs, Duration::from_secs(25), examined);
+    println!(
+        "note: examined after {:.1} s",
+        began.elapsed().as_secs_f64()
+    );
+    let summary = finished(&mut session);
+    let found = session.run_folder().findings().unwrap().findings;
+    let one = |kind: OutcomeKind, detail: Option<&str>| {
+        let same = |finding: &&Finding| {
+            finding.outcome.kind == kind && finding.outcome.detail.as_deref() == detail
+        };
+        let matching: Vec<&Finding> = found.iter().filter(same).collect();
+        assert_eq!(matching.len(), 1, "{kind:?} {detail:?}: {found:#?}");
+        let finding = matching[0];
+        let frozen = finding.reliability.frozen.expect("an examination");
+        assert_eq!((frozen.k, frozen.of), (3, 3), "{}", finding.title);
+        finding
+    };
+    let perturbation = |nudge: Nudge| format!("sp+={}", nudge as i64);
+    let null = one(OutcomeKind::Fault, None);
+    assert_eq!(null.outcome.address.as_deref(), Some("0x0"));
+    assert_eq!(null.input.perturbation, perturbation(Nudge::Null));
+    let canary = one(OutcomeKind::Breach, Some("Canary"));
+    assert_eq!(canary.input.perturbation, perturbation(Nudge::Canary));
+    let depth = one(OutcomeKind::Breach, Some("Depth"));
+    assert_eq!(depth.input.perturbation, perturbation(Nudge::Depth));
+    let hang = one(OutcomeKind::Hang, None);
+    assert_eq!(hang.input.perturbation, perturbation(Nudge::Hang));
+    assert_eq!(found.len(), 4, "{found:#?}");
+
+    let row = |name: &str| {
+        let row = summary.outcomes.iter().find(|row| row.name == name);
+        row.map_or(0, |row| row.perturbed)
+    };
+    for name in ["frames", "fault", "hang", "breach"] {
+        println!("note: {} {name}", row(name));
+    }
+    assert_eq!(row("hang"), summary.events.hangs);
+    assert!(row("hang") > 0 && row("breach") > 1 && row("fault") > 0);
+    assert_eq!(row("hang") + row("fault"), summary.events.recoveries);
+}
+
+/// What a survey kept happens again in a strict run, which aborts; what does nothing is said to do nothing.
+pub(crate) fn strict() {
+    if skip() {
+        return;
+    }
+    let runs = std::env::var("WALKFUZZ_RUNS").unwrap();
+    let survey = again("strict_survey").status().unwrap();
+    assert!(survey.success());
+    let folder = walkfuzz_record::RunFolder::latest(Path::new(&runs)).unwrap();
+    let found = folder.findings().unwrap().findings;
+    let finding = found.first().unwrap();
+    let artifact = folder.path().join(finding.input.artifact.as_ref().unwrap());
+    let output = again("strict_again")
+        .env("WALKFUZZ_TEST_INPUT", &artifact)
+        .stdout(Stdio::null())
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(aborted(output.status), "{}: {said}", output.status);
+    let token = said
+        .lines()
+        .find_map(|line| line.strip_prefix("DEDUP_TOKEN: "));
+    assert_eq!(token, Some(finding.signature.as_str()), "{said}");
+    assert!(said.contains(&format!("sp+={LEAST}")), "{said}");
+
+    let output = again("strict_nothing").output().unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{}: {said}", output.status);
+    assert!(
+        said.contains("walkfuzz: not reproduced at 20 moments"),
+        "{said}"
+    );
+    assert!(!said.contains("DEDUP_TOKEN"), "{said}");
+}
+
+/// A strict session that must abort.
+pub(crate) fn strict_again() {
+    let input = std::fs::read(std::env::var_os("WALKFUZZ_TEST_INPUT").unwrap()).unwrap();
+    let arguments = ["live".to_owned()];
+    let mut session =
+        Session::start_with_walker(Mode::Strict, &arguments, None, planted::raised_sp).unwrap();
+    session.run_input(&input).unwrap();
+}
+
+/// A strict session without anything to find.
+pub(crate) fn strict_nothing() {
+    let arguments = ["live".to_owned()];
+    let mut session =
+        Session::start_with_walker(Mode::Strict, &arguments, None, planted::raised_sp).unwrap();
+    session.run_input(&planted::input(&[0])).unwrap();
+}

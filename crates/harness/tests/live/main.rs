@@ -1,0 +1,85 @@
+//! Sessions and engines against real JVMs: each case is a process of its own, because a process can have one JVM.
+//!
+//! This program runs itself again for each pair of case and JDK. JDKs are those of `WALKFUZZ_TEST_JDKS` (separated by colons), or
+//! all that walkfuzz itself finds; the first of each feature release is used. A word on the command line chooses the cases whose
+//! name contains it.
+
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test, which clippy cannot see without the harness"
+)]
+
+mod allocations;
+mod engines;
+mod findings;
+mod jdks;
+mod planted;
+mod processes;
+mod runner;
+mod sessions;
+
+use std::process::ExitCode;
+
+use runner::{Case, Which};
+
+#[global_allocator]
+static ALLOCATOR: allocations::Counting = allocations::Counting;
+
+/// The collectors that some cases run with beside the JVM's own.
+const SERIAL: &[Option<&str>] = &[None, Some("serial")];
+const Z: &[Option<&str>] = &[None, Some("z")];
+
+const CASES: &[Case] = &[
+    Case::new("live_park", sessions::live_park)
+        .collectors(SERIAL)
+        .with("WALKFUZZ_BLIND", "1"),
+    Case::new("natural_steps", sessions::natural_steps)
+        .collectors(Z)
+        .with("WALKFUZZ_ENGINE", "step"),
+    Case::new("near_misses", sessions::near_misses).since(17),
+    Case::new("trap_flag", engines::trap_flag),
+    Case::new("frozen", engines::frozen),
+    Case::new("allocations", engines::allocations),
+    Case::new("misbehaviour", findings::misbehaviour).with("WALKFUZZ_HANG_MS", "40"),
+    Case::new("minimised", findings::minimised),
+    Case::new("strict", findings::strict).once(),
+    Case::new("strict_survey", findings::minimised).part(),
+    Case::new("strict_again", findings::strict_again).part(),
+    Case::new("strict_nothing", findings::strict_nothing)
+        .part()
+        .with("WALKFUZZ_ATTEMPTS", "20"),
+    Case::new("vacuous", sessions::vacuous).once().ends_with(91),
+    Case::new("bad_input", sessions::bad_input).once(),
+    Case::new("retired", processes::retired)
+        .once()
+        .with("WALKFUZZ_RETIRE_AFTER", "20"),
+    Case::new("aborts", processes::aborts).once(),
+    Case::new("killed_in_walk", processes::killed_in_walk).once(),
+    Case::new("killed_between_walks", processes::killed_between_walks).once(),
+];
+
+fn main() -> ExitCode {
+    if let Some(case) = runner::chosen(CASES) {
+        runner::child(case);
+    }
+    runner::parent(CASES)
+}
+
+/// Which JDKs a case runs on.
+impl Case {
+    const fn since(mut self, feature: u32) -> Self {
+        self.which = Which::Since(feature);
+        self
+    }
+
+    const fn once(mut self) -> Self {
+        self.which = Which::Newest;
+        self
+    }
+
+    /// Started by another case alone.
+    const fn part(mut self) -> Self {
+        self.which = Which::Never;
+        self
+    }
+}

@@ -1,0 +1,227 @@
+//! Walkers with planted faults, around the JVM's own.
+//!
+//! A fault must depend on the perturbation alone, wherever and whenever a walk is made. A walker sees the edited context only;
+//! but that one still points at the floating-point state in the signal's frame on the walked thread's stack, and the context as the
+//! kernel delivered it stands right below.
+
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
+
+use walkfuzz_context::{Arch, Batch, Perturbation};
+use walkfuzz_record::{Code, Generation};
+use walkfuzz_walkers::{Agct, Call, Frame, Start, ThreadHandle, TraceBuffer, WalkFunction, Walker};
+
+/// The JVM's function.
+static REAL: AtomicUsize = AtomicUsize::new(0);
+/// Kernel ids of the threads that were walked.
+static THREADS: [AtomicI32; 32] = [const { AtomicI32::new(0) }; 32];
+
+/// How many threads were walked.
+pub(crate) fn threads_walked() -> usize {
+    THREADS
+        .iter()
+        .filter(|slot| slot.load(Ordering::Relaxed) != 0)
+        .count()
+}
+
+/// Calls `function` in the place of AsyncGetCallTrace.
+pub(crate) struct Planted {
+    inner: Agct,
+    function: WalkFunction,
+}
+
+/// AsyncGetCallTrace itself; the walked threads are counted.
+pub(crate) fn nothing(agct: Agct) -> Box<dyn Walker> {
+    plant(agct, walk)
+}
+
+/// Faults where sp alone was raised by at least [`LEAST`] bytes.
+pub(crate) fn raised_sp(agct: Agct) -> Box<dyn Walker> {
+    plant(agct, fault_where_raised)
+}
+
+/// Misbehaves as [`Nudge`] says.
+pub(crate) fn misbehaving(agct: Agct) -> Box<dyn Walker> {
+    plant(agct, misbehave)
+}
+
+/// Answers -5 to everything.
+pub(crate) fn refusing(agct: Agct) -> Box<dyn Walker> {
+    plant(agct, refuse)
+}
+
+fn plant(inner: Agct, function: WalkFunction) -> Box<dyn Walker> {
+    Box::new(Planted { inner, function })
+}
+
+impl Walker for Planted {
+    fn name(&self) -> &'static str {
+        self.inner.name()
+    }
+
+    fn generation(&self) -> Generation {
+        self.inner.generation()
+    }
+
+    fn prepare(
+        &self,
+        trace: &mut TraceBuffer,
+        depth: i32,
+        thread: ThreadHandle,
+        start: Start,
+    ) -> Option<Call> {
+        let call = self.inner.prepare(trace, depth, thread, start)?;
+        REAL.store(call.function as usize, Ordering::Relaxed);
+        for slot in &THREADS {
+            let known = slot.compare_exchange(0, thread.tid, Ordering::Relaxed, Ordering::Relaxed);
+            if known.map_or_else(|tid| tid == thread.tid, |_| true) {
+                break;
+            }
+        }
+        Some(Call {
+            function: self.function,
+            ..call
+        })
+    }
+
+    fn finish(&self, trace: &TraceBuffer) -> Code {
+        self.inner.finish(trace)
+    }
+}
+
+/// What sp must be raised by for a walk to misbehave, and how.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(i64)]
+pub(crate) enum Nudge {
+    /// Reads from address 0.
+    Null = 1000,
+    /// Writes behind the last frame.
+    Canary = 1008,
+    /// Says that it wrote more frames than it may.
+    Depth = 1016,
+    /// Never returns.
+    Hang = 1024,
+    /// Aborts.
+    Abort = 1032,
+    /// Is killed by the kernel.
+    Kill = 1040,
+}
+
+/// From this many bytes on [`raised_sp`] faults.
+pub(crate) const LEAST: i64 = 64;
+
+/// An input whose walks raise sp by so many bytes.
+pub(crate) fn input(nudges: &[i64]) -> Vec<u8> {
+    let walks: Vec<Perturbation> = nudges
+        .iter()
+        .map(|bytes| Perturbation::parse(Arch::NATIVE, &format!("sp+={bytes}")).unwrap())
+        .collect();
+    let mut batch = Batch::untouched(Arch::NATIVE);
+    batch.set_walks(&walks);
+    batch.to_bytes()
+}
+
+/// `ASGCT_CallTrace`.
+#[repr(C)]
+struct Trace {
+    env: *mut c_void,
+    num_frames: i32,
+    frames: *mut Frame,
+}
+
+unsafe extern "C" fn walk(trace: *mut c_void, depth: i32, context: *mut c_void) {
+    // SAFETY: `prepare` stored AsyncGetCallTrace; the arguments are those that it prepared.
+    unsafe {
+        let real: WalkFunction = std::mem::transmute(REAL.load(Ordering::Relaxed));
+        real(trace, depth, context);
+    }
+}
+
+unsafe extern "C" fn refuse(trace: *mut c_void, _: i32, _: *mut c_void) {
+    // SAFETY: `prepare` passes a trace.
+    unsafe { (*trace.cast::<Trace>()).num_frames = -5 };
+}
+
+unsafe extern "C" fn fault_where_raised(trace: *mut c_void, depth: i32, context: *mut c_void) {
+    // SAFETY: `prepare` passes a context that was copied from the kernel's.
+    unsafe {
+        if raised_by(context).is_some_and(|bytes| bytes >= LEAST) {
+            read_null();
+        }
+        walk(trace, depth, context);
+    }
+}
+
+unsafe extern "C" fn misbehave(trace: *mut c_void, depth: i32, context: *mut c_void) {
+    // SAFETY: as above; the buffer has a frame behind the last that may be written.
+    unsafe {
+        let is = |nudge: Nudge| raised_by(context) == Some(nudge as i64);
+        if is(Nudge::Null) {
+            read_null();
+        } else if is(Nudge::Canary) {
+            let trace = &mut *trace.cast::<Trace>();
+            trace.num_frames = 1;
+            trace.frames.add(depth as usize).write(Frame::default());
+        } else if is(Nudge::Depth) {
+            (*trace.cast::<Trace>()).num_frames = depth + 1;
+        } else if is(Nudge::Hang) {
+            loop {
+                std::hint::spin_loop();
+            }
+        } else if is(Nudge::Abort) {
+            libc::abort();
+        } else if is(Nudge::Kill) {
+            libc::kill(libc::getpid(), libc::SIGKILL);
+        } else {
+            walk(trace, depth, context);
+        }
+    }
+}
+
+/// In assembly, because Rust checks its own reads of null.
+#[inline(never)]
+unsafe fn read_null() {
+    // SAFETY: none. It faults, and that is what it is for.
+    #[cfg(target_arch = "x86_64")]
+    unsafe {
+        std::arch::asm!("mov {0}, [{0}]", inout(reg) 0_u64 => _);
+    }
+    // SAFETY: as above.
+    #[cfg(target_arch = "aarch64")]
+    unsafe {
+        std::arch::asm!("ldr {0}, [{0}]", inout(reg) 0_u64 => _);
+    }
+}
+
+/// By how much sp was raised; `None` if pc was edited, too.
+///
+/// # Safety
+/// `context` is a copy of a context that the kernel delivered to a thread which still stands in that handler.
+#[cfg(target_arch = "x86_64")]
+unsafe fn raised_by(context: *const c_void) -> Option<i64> {
+    // SAFETY: the search goes down from the signal's frame, through stack that the handler itself uses.
+    unsafe {
+        let edited = &(*context.cast::<libc::ucontext_t>()).uc_mcontext;
+        let state = edited.fpregs as usize;
+        // The frame is its return address, the context (304 bytes), a siginfo and padding.
+        let delivered = (8..1024)
+            .step_by(8)
+            .map(|below| &(*((state - below) as *const libc::ucontext_t)).uc_mcontext)
+            .find(|candidate| (&raw const candidate.fpregs).read() as usize == state)?;
+        let [pc, sp] = [libc::REG_RIP, libc::REG_RSP].map(|name| name as usize);
+        (edited.gregs[pc] == delivered.gregs[pc])
+            .then(|| edited.gregs[sp].wrapping_sub(delivered.gregs[sp]))
+    }
+}
+
+/// aarch64's context holds its floating-point state itself: the frame on the stack cannot be found.
+///
+/// # Safety
+/// None needed.
+#[cfg(target_arch = "aarch64")]
+unsafe fn raised_by(_: *const c_void) -> Option<i64> {
+    None
+}
+
+/// Whether faults can be planted here.
+pub(crate) const CAN_PLANT: bool = cfg!(target_arch = "x86_64");

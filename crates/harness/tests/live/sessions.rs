@@ -1,0 +1,221 @@
+//! Sessions that walk with the JVM's own walker, or with one that walks nowhere.
+
+use std::collections::BTreeSet;
+
+use walkfuzz_context::witness::OffsetClass;
+use walkfuzz_context::{Arch, Batch, BlobKind, Perturbation};
+use walkfuzz_harness::campaign::summarise;
+use walkfuzz_harness::{Mode, Session};
+use walkfuzz_record::{Summary, Verdict};
+use walkfuzz_walkers::{Agct, Walker};
+
+use crate::planted;
+
+/// A session in survey mode, in a run folder of its own.
+pub(crate) fn survey(walker: fn(Agct) -> Box<dyn Walker>) -> Session {
+    Session::start_with_walker(Mode::Survey, &["live".to_owned()], None, walker).unwrap()
+}
+
+/// Ends a session and reads what it left.
+pub(crate) fn finished(session: &mut Session) -> Summary {
+    session.finish();
+    let summary = summarise(session.run_folder()).unwrap();
+    assert_eq!(summary.evidence.damaged_records, 0, "{summary:?}");
+    assert_eq!(summary.evidence.unreadable_records, 0, "{summary:?}");
+    assert_eq!(summary.evidence.damaged_lines, 0, "{summary:?}");
+    assert_eq!(summary.events.abandoned, 0, "{summary:?}");
+    summary
+}
+
+fn print_findings(summary: &Summary) {
+    for finding in &summary.findings {
+        println!("note: finding: {} ({} times)", finding.title, finding.count);
+    }
+}
+
+/// The kinds of code that threads were held in.
+fn kinds(session: &Session) -> BTreeSet<&'static str> {
+    session
+        .world()
+        .witness
+        .observed()
+        .map(|(class, _)| class.kind.name())
+        .collect()
+}
+
+/// Generated inputs on held threads.
+pub(crate) fn live_park() {
+    const INPUTS: u64 = 3_000;
+    let mut session = survey(planted::nothing);
+    for _ in 0..INPUTS {
+        session.run_input(&[]).unwrap();
+    }
+    let summary = finished(&mut session);
+    let controls = summary.controls.k as f64 / summary.controls.of as f64;
+    assert!(controls >= 0.5, "controls {:?}", summary.controls);
+    assert_eq!(summary.engine.inputs, INPUTS);
+    assert_eq!(summary.controls.of, INPUTS);
+    assert!(summary.perturbed_walks >= INPUTS, "{summary:?}");
+    assert!(summary.walks > 2 * INPUTS, "{summary:?}");
+    let count = |named: fn(&str) -> bool| -> u64 {
+        let rows = summary.outcomes.iter();
+        rows.filter(|row| named(&row.name))
+            .map(|row| row.untouched + row.perturbed)
+            .sum()
+    };
+    let frames = count(|name| name == "frames");
+    let codes: u64 = summary
+        .outcomes
+        .iter()
+        .filter(|row| row.code.is_some())
+        .map(|row| row.untouched + row.perturbed)
+        .sum();
+    assert!(
+        frames > INPUTS / 2 && codes > INPUTS / 2,
+        "{frames} with frames, {codes} codes"
+    );
+    let recovered = count(|name| name == "fault" || name == "hang");
+    assert_eq!(recovered, summary.events.recoveries, "{summary:?}");
+    assert!(summary.engine.parks > 1, "{summary:?}");
+    assert!(
+        summary.untouched_faults.k == 0,
+        "{:?}",
+        summary.untouched_faults
+    );
+    // Parks are long where walks are fast: until each thread has been held.
+    let mut more = 0;
+    while (planted::threads_walked() < 3 || kinds(&session).len() < 3) && more < 2_000_000 {
+        session.run_input(&[]).unwrap();
+        more += 1;
+    }
+    let kinds = kinds(&session);
+    assert!(planted::threads_walked() >= 3, "{more} inputs more");
+    assert!(kinds.len() >= 3, "{kinds:?}");
+    assert!(
+        kinds.contains(BlobKind::Interpreter.name()) || kinds.contains(BlobKind::Nmethod.name()),
+        "{kinds:?}"
+    );
+    println!(
+        "note: {:.1} % of {} controls, {} walks, {} threads, {kinds:?}, {} faults",
+        controls * 100.0,
+        summary.controls.of,
+        summary.walks,
+        planted::threads_walked(),
+        summary.perturbed_faults.k
+    );
+    print_findings(&summary);
+}
+
+/// A walk at each instruction.
+pub(crate) fn natural_steps() {
+    const WALKS: u64 = 50_000;
+    let mut session = survey(planted::nothing);
+    let costs = session.walk_naturally(WALKS, || true).unwrap();
+    let summary = finished(&mut session);
+    assert_eq!(costs.walks, WALKS);
+    assert_eq!(summary.untouched_walks, WALKS, "{summary:?}");
+    assert_eq!(summary.perturbed_walks, 0, "{summary:?}");
+    assert_eq!(summary.controls.of, WALKS);
+    assert!(
+        summary.controls.k > WALKS / 10,
+        "controls {:?}",
+        summary.controls
+    );
+    assert!(summary.engine.steps > WALKS / 2, "{:?}", summary.engine);
+    let witness = &session.world().witness;
+    assert_eq!(witness.total(), WALKS);
+    let seen: BTreeSet<_> = witness.observed().map(|(class, _)| class.offset).collect();
+    for wanted in [
+        OffsetClass::Entry,
+        OffsetClass::Prologue,
+        OffsetClass::Body,
+        OffsetClass::Epilogue,
+    ] {
+        assert!(seen.contains(&wanted), "no {wanted:?}, only {seen:?}");
+    }
+    println!(
+        "note: {} steps, {:.1} % controls, {:?}",
+        summary.engine.steps,
+        summary.controls.k as f64 * 100.0 / WALKS as f64,
+        kinds(&session)
+    );
+    // The JVM's own business: a finding, and no failure of this suite.
+    print_findings(&summary);
+}
+
+/// Interpreter frames whose method is no method: HotSpot looks whether it can read there, through SafeFetch.
+pub(crate) fn near_misses() {
+    let mut session = survey(planted::nothing);
+    // fp at each of the walked stack's slots in turn: some have a word below them that is no pointer.
+    let inputs: Vec<Vec<u8>> = (0..16)
+        .map(|first| {
+            let mut batch = Batch::untouched(Arch::NATIVE);
+            let walks: Vec<Perturbation> = (first * 16..first * 16 + 16)
+                .map(|slot| format!("pc=codelet[{}] fp=stack-slot[{}]", slot * 7, slot / 2))
+                .map(|text| Perturbation::parse(Arch::NATIVE, &text).unwrap())
+                .collect();
+            batch.set_walks(&walks);
+            batch.to_bytes()
+        })
+        .collect();
+    for input in inputs.iter().cycle().take(8_000) {
+        session.run_input(input).unwrap();
+    }
+    let summary = finished(&mut session);
+    println!(
+        "note: {} near misses in {} walks, {} faults",
+        summary.events.near_misses, summary.perturbed_walks, summary.perturbed_faults.k
+    );
+    print_findings(&summary);
+    assert!(summary.events.near_misses > 0, "{summary:?}");
+    assert!(
+        !summary
+            .findings
+            .iter()
+            .any(|finding| finding.title.contains("SafeFetch")),
+        "{:?}",
+        summary.findings
+    );
+}
+
+/// A walker that walks nowhere proves nothing, and its process does not count as sane. Ends as a retired child does.
+pub(crate) fn vacuous() {
+    let mut session = survey(planted::refusing);
+    for _ in 0..1_000 {
+        session.run_input(&[]).unwrap();
+    }
+    let summary = finished(&mut session);
+    assert_eq!(summary.verdict, Verdict::Unknown, "{}", summary.reason);
+    assert!(summary.reason.starts_with("vacuous"), "{}", summary.reason);
+    assert_eq!(summary.controls.k, 0);
+    for _ in 0..200_000 {
+        session.run_input(&[]).unwrap();
+    }
+    panic!("the session never retired");
+}
+
+/// Whatever bytes come.
+pub(crate) fn bad_input() {
+    let mut session = survey(planted::nothing);
+    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
+    let mut random = |length: usize| -> Vec<u8> {
+        let words = std::iter::repeat_with(|| {
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            state.to_le_bytes()
+        });
+        words.flatten().take(length).collect()
+    };
+    let mut inputs = vec![Vec::new(), vec![0; 1], vec![0xff; 4096], random(10 << 20)];
+    inputs.extend((0..2_000).map(|length| random(length)));
+    let count = inputs.len() as u64;
+    for input in &inputs {
+        session.run_input(input).unwrap();
+        let _ = Session::describe(input.get(..input.len().min(4096)).unwrap());
+    }
+    let summary = finished(&mut session);
+    assert_eq!(summary.engine.inputs, count);
+    assert_eq!(summary.controls.of, count);
+    print_findings(&summary);
+}
