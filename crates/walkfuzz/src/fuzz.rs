@@ -37,6 +37,8 @@ pub(crate) fn run(args: &FuzzArgs) -> Result<(), Failure> {
         command.envs(environment(&args.subject, &options));
         return crate::print(format!("{}\n", shown(&command)).as_bytes());
     }
+    // Beforehand, so that the run's clock does not count it.
+    build(args, &root)?;
     let folder = make_run("fuzz", &args.subject, &options)?;
     let mut command = cargo_fuzz(args, &root, Some(&folder))?;
     command
@@ -65,19 +67,34 @@ fn run_codec(args: &FuzzArgs, root: &Path) -> Result<(), Failure> {
     }
 }
 
+fn build(args: &FuzzArgs, root: &Path) -> Result<(), Failure> {
+    let mut command = Command::new("cargo");
+    command
+        .args(["fuzz", "build", "-s", &name(args.sanitizer), &args.target])
+        .current_dir(root);
+    match run_child(command, args.subject.json)? {
+        Ended {
+            interrupted: true, ..
+        } => Err(Failure::said(INTERRUPTED)),
+        Ended { code: Some(0), .. } => Ok(()),
+        Ended { .. } => Err(Failure::environment(
+            "the target does not build; cargo's message stands above",
+        )),
+    }
+}
+
+/// What the command line calls a value.
+fn name(value: impl ValueEnum) -> String {
+    value
+        .to_possible_value()
+        .map_or_else(String::new, |value| value.get_name().to_owned())
+}
+
 /// The command, in the checkout's root: there cargo reads `.cargo/config.toml`.
 fn cargo_fuzz(args: &FuzzArgs, root: &Path, run: Option<&RunFolder>) -> Result<Command, Failure> {
     let mut command = Command::new("cargo");
-    let sanitizer = args
-        .sanitizer
-        .to_possible_value()
-        .map_or_else(String::new, |value| value.get_name().to_owned());
-    let engine = args
-        .engine
-        .to_possible_value()
-        .map_or_else(String::new, |value| value.get_name().to_owned());
     command
-        .args(["fuzz", "run", "-s", &sanitizer, &args.target])
+        .args(["fuzz", "run", "-s", &name(args.sanitizer), &args.target])
         .current_dir(root);
     if let Some(corpus) = corpus(args, run)? {
         command.arg(corpus);
@@ -89,11 +106,11 @@ fn cargo_fuzz(args: &FuzzArgs, root: &Path, run: Option<&RunFolder>) -> Result<C
     ]);
     if args.target != CODEC {
         // libFuzzer's line for each new input would bury ours.
-        command.arg("-verbosity=0");
+        command.args(["-verbosity=0", "-print_funcs=0"]);
     }
     command.args(&args.libfuzzer);
     command
-        .env("WALKFUZZ_ENGINE", engine)
+        .env("WALKFUZZ_ENGINE", name(args.engine))
         .env("WALKFUZZ_BLIND", if args.blind { "1" } else { "0" });
     Ok(command)
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use serde::Serialize;
 use walkfuzz_record::Summary;
 
-use super::parts::{Bench, build_target};
+use super::parts::Bench;
 use crate::failure::Failure;
 use crate::table::table;
 
@@ -59,7 +59,6 @@ pub(crate) struct Comparison {
 }
 
 pub(crate) fn compare(bench: &Bench<'_>) -> Result<Comparison, Failure> {
-    build_target()?;
     let (mut guided, mut blind) = (Side::default(), Side::default());
     let mut titles = BTreeMap::new();
     for round in 1..=bench.args.rounds {

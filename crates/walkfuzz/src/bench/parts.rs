@@ -13,7 +13,6 @@ use crate::child::myself;
 use crate::cli::{BenchArgs, BenchPart};
 use crate::failure::Failure;
 use crate::in_jvm::{Measured, beyond_first_frame, recorded};
-use crate::{checkout, tools};
 
 /// How often a start is timed; the median counts.
 const STARTS: usize = 5;
@@ -68,7 +67,6 @@ impl Bench<'_> {
             figures.push(walks("natural walks").beside("kernel's bare single steps", floor));
         }
         if has(BenchPart::Fuzz) {
-            build_target()?;
             let (summary, run) = self.fuzz(false, 1)?;
             let mut measured = recorded(&summary);
             measured.beyond_first_frame = beyond_first_frame(&run)?;
@@ -213,26 +211,6 @@ impl Bench<'_> {
         })?;
         Ok((summary, RunFolder::latest(&runs)?))
     }
-}
-
-/// Builds the target beforehand, so that no run spends its time on it.
-pub(crate) fn build_target() -> Result<(), Failure> {
-    let root = checkout::root()?;
-    tools::need_cargo_fuzz()?;
-    eprintln!("bench: building the fuzz target");
-    let mut command = Command::new("cargo");
-    command
-        .args(["fuzz", "build", "-s", "none", "walk_ucontext"])
-        .current_dir(root)
-        .stdin(Stdio::null());
-    let output = command.output().map_err(Failure::environment)?;
-    if output.status.success() {
-        return Ok(());
-    }
-    Err(Failure::environment(format_args!(
-        "cargo fuzz build failed: {}",
-        last_line(&String::from_utf8_lossy(&output.stderr))
-    )))
 }
 
 /// The figures that every fuzzing loop has.
