@@ -173,7 +173,8 @@ pub fn step_floor_ns() -> Option<f64> {
     let mut best = f64::INFINITY;
     // SAFETY: all-zero is a valid sigaction, filled in here; the old one is put back when no step is under way.
     unsafe {
-        let (mut action, mut old): (libc::sigaction, libc::sigaction) = (std::mem::zeroed(), std::mem::zeroed());
+        let (mut action, mut old): (libc::sigaction, libc::sigaction) =
+            (std::mem::zeroed(), std::mem::zeroed());
         action.sa_sigaction = keep_stepping as *const () as usize;
         action.sa_flags = libc::SA_SIGINFO;
         libc::sigaction(libc::SIGTRAP, &raw const action, &raw mut old);
@@ -198,8 +199,14 @@ mod tests {
     #[test]
     fn costs_are_of_the_right_size() {
         let costs = guard_costs().unwrap();
-        assert!(costs.direct_ns > 0.0 && costs.direct_ns < costs.recovery_ns, "{costs:?}");
-        assert!(costs.guarded_ns < costs.floor_ns && costs.floor_ns > 100.0, "{costs:?}");
+        assert!(
+            costs.direct_ns > 0.0 && costs.direct_ns < costs.recovery_ns,
+            "{costs:?}"
+        );
+        assert!(
+            costs.guarded_ns < costs.floor_ns && costs.floor_ns > 100.0,
+            "{costs:?}"
+        );
         if let Some(step) = step_floor_ns() {
             assert!(step > 100.0 && step < 1e6, "{step}");
         }
