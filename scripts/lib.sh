@@ -145,12 +145,13 @@ step() {
     printf '==== %s: %s, %d s\n' "$name" "$outcome" "$((SECONDS - began))"
 }
 
-# Adds what a step's log says of tests: cargo's result lines, a closing line of ours, else the step counts as one.
+# Adds what a step's log says of tests: our own closing line, else cargo's result lines, else the step counts as one.
 count_tests() {
     local log=$1 status=$2 counts passed failed skipped
     counts=$(awk '
         /^test result:/ { passed += $4; failed += $6; skipped += $8; seen = 1 }
-        /^[0-9]+ passed, [0-9]+ failed/ { passed += $1; failed += $3; skipped += $5; seen = 1 }
+        # Includes what went before.
+        /^[0-9]+ passed, [0-9]+ failed/ { passed = $1; failed = $3; skipped = $5; seen = 1 }
         END { if (seen) print passed + 0, failed + 0, skipped + 0 }
     ' "$log")
     read -r passed failed skipped <<<"${counts:-$([ "$status" = 0 ] && echo 1 || echo 0) 0 0}"
