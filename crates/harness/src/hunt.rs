@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use walkfuzz_context::codec::decode_perturbation;
 use walkfuzz_context::{Batch, NaturalClass, Perturbation, Tier, Witness};
 use walkfuzz_engine::{FrozenCopy, FrozenEnd, Moment};
-use walkfuzz_record::{Finding, KOfN, RunFacts, RunFolder, WalkOutcome};
+use walkfuzz_record::{Finding, KOfN, OutcomeKind, RunFacts, RunFolder, WalkOutcome};
 use walkfuzz_symbols::Modules;
 use walkfuzz_walkers::{TraceBuffer, Walker};
 
@@ -23,6 +23,8 @@ use crate::world::World;
 const COPIES: usize = 2;
 /// Other moments that a confirmed finding is tried at.
 pub(crate) const MOMENTS: u64 = 100;
+/// The same for a walk that hangs: each try holds a thread for up to twice the hang's limit.
+const HANGING_MOMENTS: u64 = 10;
 /// How often an examination is tried before it is given up.
 const ATTEMPTS: u32 = 3;
 /// How long the end of a run waits for examinations under way.
@@ -58,6 +60,16 @@ struct Case {
     elsewhere: KOfN,
     /// Occurrences that are not written down yet.
     unwritten: u64,
+}
+
+impl Case {
+    /// Other moments that it is tried at.
+    fn moments(&self) -> u64 {
+        match self.finding.outcome.kind {
+            OutcomeKind::Hang => HANGING_MOMENTS,
+            _ => MOMENTS,
+        }
+    }
 }
 
 /// All signatures of a session.
@@ -261,7 +273,7 @@ impl Hunt {
         trace: &mut TraceBuffer,
     ) {
         for case in &mut self.cases {
-            if !matches!(case.stage, Stage::Examined) || case.elsewhere.of >= MOMENTS {
+            if !matches!(case.stage, Stage::Examined) || case.elsewhere.of >= case.moments() {
                 continue;
             }
             let (registers, _) = bench.perturbed(moment, &case.perturbation);
@@ -278,6 +290,7 @@ impl Hunt {
             let Some(case) = self.cases.get_mut(index) else {
                 continue;
             };
+            let moments = case.moments();
             match &mut case.stage {
                 Stage::Examining(examination) => {
                     let Some(end) = examination.copy.poll() else {
@@ -287,7 +300,7 @@ impl Hunt {
                     let done = end == FrozenEnd::Done;
                     self.examined(index, examined.filter(|_| done), world);
                 }
-                Stage::Examined if case.elsewhere.of >= MOMENTS => {
+                Stage::Examined if case.elsewhere.of >= moments => {
                     case.stage = Stage::Settled;
                     self.write(index, world);
                 }
