@@ -151,7 +151,7 @@ pub(crate) fn frozen() {
 /// thread any more. Leaves threads right behind a `pushf`, which must not end the process.
 pub(crate) fn trap_flag() {
     const PUSHF: u8 = 0x9c;
-    const WANTED: u32 = 20;
+    const WANTED: u32 = 3;
     if !can_step() || cfg!(not(target_arch = "x86_64")) {
         println!("note: skip: no trap flag on this architecture");
         return;

@@ -25,7 +25,7 @@ use runner::{Case, Which};
 #[global_allocator]
 static ALLOCATOR: allocations::Counting = allocations::Counting;
 
-/// The collectors that some cases run with beside the JVM's own.
+/// The collectors that some cases run with beside the JVM's own, on the newest JDK.
 const SERIAL: &[Option<&str>] = &[None, Some("serial")];
 const Z: &[Option<&str>] = &[None, Some("z")];
 

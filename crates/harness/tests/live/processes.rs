@@ -62,12 +62,12 @@ pub(crate) fn retired() {
     if skip() {
         return;
     }
-    const RUNS: u64 = 60_000;
+    const RUNS: u64 = 30_000;
     let folder = supervised(RUNS, |session, generation, left| {
         let (good, bad) = (planted::input(&[0]), planted::input(&[Nudge::Null as i64]));
         for number in 0..left {
             // The third process has nothing to recover from.
-            let input = if number % 50 == 0 && generation < 2 {
+            let input = if number % 25 == 0 && generation < 2 {
                 &bad
             } else {
                 &good

@@ -150,6 +150,9 @@ pub(crate) fn parent(cases: &'static [Case]) -> ExitCode {
                 Which::Never => false,
             };
             for &collector in case.collectors.iter().filter(|_| wanted) {
+                if collector.is_some() && feature != newest {
+                    continue;
+                }
                 let jdk = jdk.clone();
                 jobs.push_back(Job {
                     case,
