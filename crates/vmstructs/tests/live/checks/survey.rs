@@ -182,6 +182,7 @@ fn landscape(survey: &Survey) {
             ValueClass::StackSlot,
             ValueClass::ReturnAddress,
             ValueClass::ReturnAddressSlot,
+            ValueClass::CallerFp,
             ValueClass::NaturalPc,
             ValueClass::NaturalSp,
             ValueClass::NaturalFp,
