@@ -1,6 +1,6 @@
 //! The mapped file's layout, one definition for the writer (atomics) and the reader (plain words).
 //!
-//! A file is a [`FileHeader`], a [`LiveHeader`] and the lanes. Everything behind the header is 64-bit words: `W` is `AtomicU64`
+//! A file is a `FileHeader`, a `LiveHeader` and the lanes. Everything behind the header is 64-bit words: `W` is `AtomicU64`
 //! in the live mapping and `u64` in what is read back. docs/record-schema.md describes the same for readers in other languages.
 //!
 //! Contract: plain old data. Not here: when which word is written (`lane`) and what it means (`reader`).
@@ -29,7 +29,7 @@ pub const RECENT_WALKS: usize = 64;
 pub const REGISTER_WORDS: usize = walkfuzz_context::MAX_REGISTERS;
 /// Words of one lane's counters.
 pub const COUNTERS: usize = 32;
-/// Words of one code table: see [`code_slot`].
+/// Words of one code table: see `code_slot`.
 pub const CODE_SLOTS: usize = 40;
 /// Tallies of one lane: each walker's untouched walks, then its perturbed ones.
 pub const TALLIES: usize = MAX_WALKERS * 2;
