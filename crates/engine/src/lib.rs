@@ -13,14 +13,17 @@ mod baton;
 mod error;
 mod frozen;
 mod futex;
+mod held_stack;
 mod live;
 mod moment;
+mod rseq;
 mod shared;
 mod worker;
 
 pub use arch::{can_step, ticks};
 pub use error::EngineError;
 pub use frozen::{FrozenCopy, FrozenEnd, freeze};
+pub use held_stack::{HeldStack, Written};
 pub use live::{Bounds, Counts, Filter, Frozen, Live, Step, await_turn, worker_started};
 pub use moment::{Ended, Moment, Walked};
 pub use shared::Shared;

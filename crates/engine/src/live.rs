@@ -11,7 +11,7 @@ use crate::baton::{BATON, EVERYBODY, Intent, NOBODY, Place, WORKERS, on_sample, 
 use crate::error::EngineError;
 use crate::moment::Moment;
 use crate::worker::{Worker, cpu_nanoseconds, sampling_timer};
-use crate::{Engine, Request, arch};
+use crate::{Engine, Request, arch, rseq};
 
 const IDLE_STACK: usize = 64 * 1024;
 
@@ -151,6 +151,7 @@ impl Live {
         if stack == libc::MAP_FAILED {
             return Err(EngineError::Memory(std::io::Error::last_os_error()));
         }
+        rseq::find();
         let slot = register_thread().map_err(EngineError::Guard)?;
         Ok(Self {
             moment: Moment::new(bounds.hang, slot),

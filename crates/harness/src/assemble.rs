@@ -50,7 +50,7 @@ pub(crate) fn finding(parts: &Parts<'_>) -> Finding {
     let pc = parts.after.pc();
     let described = world.describe_code(pc);
     let site = match suspect.outcome {
-        WalkOutcome::Fault(fault) => {
+        WalkOutcome::Fault(fault) | WalkOutcome::Wrote(fault) => {
             let place = world.modules.symbolise(fault.pc);
             Some(FaultSite {
                 pc: hex(fault.pc.0),
@@ -121,6 +121,7 @@ fn outcome(outcome: &WalkOutcome) -> FindingOutcome {
             said.code = Some(fault.code);
             said.address = Some(hex(fault.address.0));
         }
+        WalkOutcome::Wrote(fault) => said.address = Some(hex(fault.address.0)),
         WalkOutcome::Error(code) => said.code = Some(code.0),
         WalkOutcome::Breach(breach) => said.detail = Some(format!("{breach:?}")),
         WalkOutcome::Frames(_) | WalkOutcome::Hang | WalkOutcome::WrongFrames => {}

@@ -19,6 +19,7 @@ use walkfuzz_walkers::{TraceBuffer, Walker};
 use crate::minimise::minimise;
 use crate::names::Names;
 use crate::walks::outcome;
+use crate::watch::Watch;
 use crate::world::World;
 
 /// Repetitions in further copies of the same moment.
@@ -145,7 +146,9 @@ impl Examiner<'_> {
         let outcome = self.walk(moment, &after);
         let fault = *moment.fault();
         let (fault_pc, address, code) = match outcome {
-            WalkOutcome::Fault(fault) => (fault.pc.0, fault.address.0, fault.code),
+            WalkOutcome::Fault(fault) | WalkOutcome::Wrote(fault) => {
+                (fault.pc.0, fault.address.0, fault.code)
+            }
             _ => (fault.pc().0, 0, 0),
         };
         let mut bytes = [0; 16];
@@ -200,10 +203,18 @@ impl Examiner<'_> {
     }
 
     fn walk(&mut self, moment: &mut Moment, registers: &Registers) -> WalkOutcome {
-        match moment.walk(self.walker, registers, self.suspect.depth, &mut self.trace) {
-            Some(walked) => outcome(&walked, moment.fault(), self.suspect.depth),
-            None => WalkOutcome::Frames(0),
-        }
+        let depth = self.suspect.depth;
+        let Some(walked) = moment.walk(self.walker, registers, depth, &mut self.trace) else {
+            return WalkOutcome::Frames(0);
+        };
+        let outcome = outcome(&walked, moment.fault(), depth);
+        let world = &mut *self.world;
+        let mut watch = Watch {
+            stack: &mut world.stack,
+            code: &world.code,
+        };
+        let wrote = watch.blame(moment, self.walker, registers, depth, &mut self.trace);
+        wrote.map_or(outcome, WalkOutcome::Wrote)
     }
 
     fn has_signature(&mut self, moment: &mut Moment, registers: &Registers) -> bool {

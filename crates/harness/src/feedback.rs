@@ -24,6 +24,10 @@ pub(crate) fn mark(feedback: &Feedback, generation: Generation, walk: &WalkRepor
             feedback.mark(Domain::FaultSite, spread(fault.pc.0));
             10
         }
+        WalkOutcome::Wrote(fault) => {
+            feedback.mark(Domain::FaultSite, spread(fault.pc.0));
+            15
+        }
         ref other => 10 + other.kind() as u64 - OutcomeKind::Fault as u64,
     };
     feedback.mark(Domain::BlobKind, kind << 4 | shade);

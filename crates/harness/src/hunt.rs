@@ -17,6 +17,7 @@ use crate::assemble::{Parts, finding};
 use crate::examine::{self, Examined, Suspect};
 use crate::names::Names;
 use crate::walks::{BatchReport, Bench};
+use crate::watch::Watch;
 use crate::world::World;
 
 /// Copies that may examine at the same time: each may use a core and the memory that the JVM changes meanwhile.
@@ -115,6 +116,7 @@ impl Hunt {
     fn key(outcome: &WalkOutcome) -> (i32, u64) {
         match outcome {
             WalkOutcome::Fault(fault) => (fault.signal, fault.pc.0),
+            WalkOutcome::Wrote(fault) => (-(outcome.kind() as i32), fault.pc.0),
             // Each breach has a signature of its own.
             WalkOutcome::Breach(breach) => (-(outcome.kind() as i32), *breach as u64),
             other => (-(other.kind() as i32), 0),
@@ -269,6 +271,7 @@ impl Hunt {
         &mut self,
         moment: &mut Moment,
         bench: &Bench<'_>,
+        watch: &mut Watch<'_>,
         modules: &Modules,
         trace: &mut TraceBuffer,
     ) {
@@ -278,7 +281,9 @@ impl Hunt {
             }
             let (registers, _) = bench.perturbed(moment, &case.perturbation);
             let walk = bench.walk(moment, &registers, u8::MAX, case.depth, trace);
-            let same = self.names.signature(modules, bench.walker, &walk.outcome);
+            let wrote = watch.blame(moment, bench.walker, &registers, case.depth, trace);
+            let outcome = wrote.map_or(walk.outcome, WalkOutcome::Wrote);
+            let same = self.names.signature(modules, bench.walker, &outcome);
             let again = u64::from(same.as_deref() == Some(&*case.signature));
             case.elsewhere = KOfN::new(case.elsewhere.k + again, case.elsewhere.of + 1);
         }

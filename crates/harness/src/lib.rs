@@ -25,6 +25,7 @@ mod settings;
 pub mod start;
 pub mod supervisor;
 pub mod walks;
+mod watch;
 pub mod world;
 
 pub use error::HarnessError;

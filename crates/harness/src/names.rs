@@ -44,6 +44,7 @@ impl Names {
             WalkOutcome::Fault(fault) => (fault.signal, fault.pc.0),
             WalkOutcome::Hang => (-1, 0),
             WalkOutcome::Breach(breach) => (-2, *breach as u64),
+            WalkOutcome::Wrote(fault) => (-4, fault.pc.0),
             WalkOutcome::WrongFrames => (-3, 0),
             WalkOutcome::Frames(_) | WalkOutcome::Error(_) => return None,
         };
@@ -57,6 +58,9 @@ impl Names {
                         Signal::from_number(fault.signal).map_or(Kind::Breach, Kind::Signal)
                     };
                     Signature::new(kind, modules.symbolise(fault.pc).site(), name)
+                }
+                WalkOutcome::Wrote(fault) => {
+                    Signature::new(Kind::Write, modules.symbolise(fault.pc).site(), name)
                 }
                 WalkOutcome::Breach(breach) => {
                     Signature::new(Kind::Breach, format!("{breach:?}").to_lowercase(), name)

@@ -25,6 +25,7 @@ use crate::run;
 use crate::settings::{EngineKind, Settings};
 use crate::start::{self, Subject};
 use crate::walks::{BatchReport, Bench, is_suspicious};
+use crate::watch::Watch;
 use crate::world::World;
 
 pub use natural::WalkCosts;
@@ -275,10 +276,15 @@ impl Session {
                 code: &world.code,
                 lane,
             };
+            let mut watch = Watch {
+                stack: &mut world.stack,
+                code: &world.code,
+            };
             if first {
-                hunt.try_elsewhere(moment, &bench, &world.modules, trace);
+                hunt.try_elsewhere(moment, &bench, &mut watch, &world.modules, trace);
             }
             bench.walk_batch(moment, batch, trace, report);
+            bench.look_for_writes(moment, batch, &mut watch, trace, report);
         })?;
         Ok(())
     }

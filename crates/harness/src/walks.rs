@@ -4,11 +4,13 @@
 //! memory that is shared with a frozen copy.
 
 use walkfuzz_context::{Batch, BlobKind, LandscapeTable, MAX_WALKS, Perturbation, Registers};
-use walkfuzz_engine::{Ended, Moment, Walked};
+use walkfuzz_engine::{Ended, Moment, Walked, Written};
 use walkfuzz_guard::{Fault, FaultKind};
 use walkfuzz_record::{Breach, Counter, FaultRecord, Lane, WalkOutcome, WalkerId};
 use walkfuzz_vmstructs::CodeMap;
 use walkfuzz_walkers::{TraceBuffer, Walker};
+
+use crate::watch::Watch;
 
 /// What came of one walk.
 #[derive(Clone, Copy, Debug)]
@@ -169,6 +171,54 @@ impl Bench<'_> {
             report.length += 1;
         }
     }
+
+    /// Looks whether the batch that was just walked wrote to the held thread's stack. If so, finds the walk that did, makes that its
+    /// outcome, and puts back what was there.
+    #[inline]
+    pub(crate) fn look_for_writes(
+        &self,
+        moment: &mut Moment,
+        batch: &Batch,
+        watch: &mut Watch<'_>,
+        trace: &mut TraceBuffer,
+        report: &mut BatchReport,
+    ) {
+        while let Some(written) = watch.written() {
+            self.attribute(&written, moment, batch, watch, trace, report);
+        }
+    }
+
+    #[cold]
+    fn attribute(
+        &self,
+        written: &Written,
+        moment: &mut Moment,
+        batch: &Batch,
+        watch: &mut Watch<'_>,
+        trace: &mut TraceBuffer,
+        report: &mut BatchReport,
+    ) {
+        let depth = i32::from(batch.depth.frames());
+        let untouched = moment.untouched;
+        let mut writes = |registers: &Registers, trace: &mut TraceBuffer| {
+            let fault = watch.writer(written, moment, self.walker, registers, depth, trace)?;
+            self.lane.add(Counter::StackWrites, 1);
+            Some(WalkOutcome::Wrote(fault))
+        };
+        if let Some(wrote) = writes(&untouched, trace) {
+            report.control.outcome = wrote;
+            return;
+        }
+        for (perturbation, slot) in batch.walks().iter().zip(report.walks.iter_mut()) {
+            let mut registers = untouched;
+            perturbation.apply(&mut registers, self.landscape);
+            if let Some(wrote) = writes(&registers, trace) {
+                slot.outcome = wrote;
+                return;
+            }
+        }
+        watch.leave(written);
+    }
 }
 
 /// Whether a maintainer should see it.
@@ -179,7 +229,8 @@ pub fn is_suspicious(outcome: &WalkOutcome) -> bool {
         WalkOutcome::Fault(_)
         | WalkOutcome::Hang
         | WalkOutcome::WrongFrames
-        | WalkOutcome::Breach(_) => true,
+        | WalkOutcome::Breach(_)
+        | WalkOutcome::Wrote(_) => true,
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use walkfuzz_context::landscape::WALKED_STACK_WORDS;
 use walkfuzz_context::witness::{NaturalClass, WitnessTable};
 use walkfuzz_context::{Address, Arch, LandscapeTable, Pc, Registers, ValueClass};
-use walkfuzz_engine::{Filter, Moment};
+use walkfuzz_engine::{Filter, HeldStack, Moment};
 use walkfuzz_guard::{SafeFetchSite, read_checked, read_word, set_jvm_handler, set_safefetch};
 use walkfuzz_symbols::{InstructionKind, InstructionMap, Modules, safefetch_sites};
 use walkfuzz_vmstructs::{CodeMap, HotSpot, LiveMemory, Maps, Span, Survey, Tid, fill, survey};
@@ -36,7 +36,8 @@ pub struct World {
     stacks: Vec<(Tid, Span)>,
     parks_at_survey: u64,
     serial: u64,
-    words: Box<[u64; WALKED_STACK_WORDS]>,
+    /// The held thread's stack.
+    pub stack: HeldStack,
     /// The page that HotSpot touches when a check fails (`g_assert_poison`, debug.hpp): a fault there is a failed guarantee.
     pub assert_poison: Option<u64>,
     /// How long the last survey took.
@@ -97,7 +98,7 @@ impl World {
             stacks: Vec::new(),
             parks_at_survey: 0,
             serial: 0,
-            words: Box::new([0; WALKED_STACK_WORDS]),
+            stack: HeldStack::default(),
             survey_time: Duration::ZERO,
         };
         world.adopt(survey);
@@ -199,32 +200,30 @@ impl World {
         }
         self.serial = moment.serial;
         let untouched = moment.untouched;
-        let sp = untouched.sp().0;
-        let tid = Tid(moment.thread.tid);
-        let stack = self
-            .stacks
-            .iter()
-            .find(|(known, _)| *known == tid)
-            .map(|(_, stack)| *stack);
-        let end = stack.map_or(sp, |stack| stack.end.0);
-        let count = (end.saturating_sub(sp) / 8).min(WALKED_STACK_WORDS as u64) as usize;
-        let mut filled = 0;
-        for (slot, at) in self.words.iter_mut().take(count).zip((sp..).step_by(8)) {
-            let Ok(word) = read_word(Address(at)) else {
-                break;
-            };
-            *slot = word;
-            filled += 1;
-        }
+        let stack = self.keep_stack(moment);
         let code = &self.code;
+        let words = self.stack.words();
+        let near = words.get(..WALKED_STACK_WORDS).unwrap_or(words);
         self.landscape
-            .set_walked_stack(sp, self.words.get(..filled).unwrap_or(&[]), |word| {
+            .set_walked_stack(untouched.sp().0, near, |word| {
                 code.blob(Address(word)).is_some() && follows_call(word)
             });
         if let Some(stack) = stack {
             self.classifier.set_own_stack(stack.start.0..stack.end.0);
         }
         Some(self.observe(&untouched))
+    }
+
+    /// Keeps the held thread's stack, so that walks which write to it are noticed. Returns its bounds.
+    pub fn keep_stack(&mut self, moment: &Moment) -> Option<Span> {
+        let tid = Tid(moment.thread.tid);
+        let stack = self
+            .stacks
+            .iter()
+            .find(|(known, _)| *known == tid)
+            .map(|(_, stack)| *stack);
+        self.stack.keep(moment, stack.map_or(0, |stack| stack.end.0));
+        stack
     }
 
     /// Counts a natural context.
@@ -251,7 +250,7 @@ impl World {
 
 /// Whether the instruction before `pc`, an address in the code cache, is a call: then the word is a return address and not some
 /// other pointer into code.
-fn follows_call(pc: u64) -> bool {
+pub(crate) fn follows_call(pc: u64) -> bool {
     // The longest call that generated code has takes 7 bytes on x86_64, 4 on aarch64.
     let mut before = [0; 8];
     let length = before.len() as u64;

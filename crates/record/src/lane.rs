@@ -84,6 +84,8 @@ counters! {
     Coalesced, "coalesced";
     /// Walks that were still open when the next one began. Counted by [`Lane::begin_walk`].
     Abandoned, "abandoned";
+    /// Walks that wrote to the stack of the walked thread.
+    StackWrites, "stack_writes";
 }
 
 const _: () = assert!(Counter::ALL.len() <= COUNTERS);
@@ -129,6 +131,7 @@ impl Meta {
             WalkOutcome::Error(code) => code.0.cast_unsigned(),
             WalkOutcome::Fault(fault) => fault.signal.cast_unsigned(),
             WalkOutcome::Breach(breach) => *breach as u32,
+            WalkOutcome::Wrote(fault) => fault.signal.cast_unsigned(),
             WalkOutcome::Hang | WalkOutcome::WrongFrames => 0,
         };
         Meta(self.0 | (outcome.kind() as u64) << 28 | (value as u64) << 32)
@@ -316,7 +319,7 @@ impl Lane {
                 SLOT_HANG
             }
             WalkOutcome::WrongFrames => SLOT_WRONG_FRAMES,
-            WalkOutcome::Breach(_) => SLOT_BREACH,
+            WalkOutcome::Breach(_) | WalkOutcome::Wrote(_) => SLOT_BREACH,
         };
         count(&tally.codes, code % CODE_SLOTS);
         self.add(Counter::WalkerTicks, u64::from(ticks));

@@ -51,6 +51,9 @@ pub enum WalkOutcome {
     WrongFrames,
     /// It came back, and broke its contract.
     Breach(Breach),
+    /// It came back, and had written to the stack of the walked thread: the instruction that did, found by repeating the walk on
+    /// protected memory.
+    Wrote(FaultRecord),
 }
 
 impl WalkOutcome {
@@ -75,6 +78,7 @@ impl WalkOutcome {
             WalkOutcome::Hang => OutcomeKind::Hang,
             WalkOutcome::WrongFrames => OutcomeKind::WrongFrames,
             WalkOutcome::Breach(_) => OutcomeKind::Breach,
+            WalkOutcome::Wrote(_) => OutcomeKind::Wrote,
         }
     }
 }
@@ -98,6 +102,8 @@ pub enum OutcomeKind {
     Breach = 6,
     /// The process died during the walk or because of it: a finding of the driver, never of a handler.
     ProcessDeath = 7,
+    /// See [`WalkOutcome::Wrote`].
+    Wrote = 8,
 }
 
 impl OutcomeKind {
@@ -112,6 +118,7 @@ impl OutcomeKind {
             5 => OutcomeKind::WrongFrames,
             6 => OutcomeKind::Breach,
             7 => OutcomeKind::ProcessDeath,
+            8 => OutcomeKind::Wrote,
             _ => return None,
         })
     }

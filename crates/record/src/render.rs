@@ -79,9 +79,10 @@ fn walks(summary: &Summary) -> String {
 fn events(summary: &Summary) -> String {
     let events = &summary.events;
     format!(
-        "events    near misses {}, recoveries {}, hangs {}, drops {}, stale {}",
+        "events    near misses {}, recoveries {}, silent writes {}, hangs {}, drops {}, stale {}",
         count(events.near_misses),
         count(events.recoveries),
+        count(events.stack_writes),
         count(events.hangs),
         count(events.drops),
         count(events.stale_hits),

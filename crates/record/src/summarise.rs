@@ -198,6 +198,7 @@ fn events(totals: &Totals) -> EventCounts {
         stale_hits: totals.counter(Counter::StaleHits),
         unresolved_values: totals.counter(Counter::UnresolvedValues),
         abandoned: totals.counter(Counter::Abandoned),
+        stack_writes: totals.counter(Counter::StackWrites),
     }
 }
 

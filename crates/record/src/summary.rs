@@ -142,6 +142,9 @@ pub struct EventCounts {
     pub unresolved_values: u64,
     /// Walks still open when the next one began.
     pub abandoned: u64,
+    /// Walks that wrote to the stack of the walked thread.
+    #[serde(default)]
+    pub stack_writes: u64,
 }
 
 /// What is missing from the evidence.

@@ -116,14 +116,17 @@ pub enum Kind {
     WrongFrames,
     /// A breach of the walker's contract: canary, allocation, lock.
     Breach,
+    /// The walk wrote to the stack of the thread that it walked.
+    Write,
 }
 
-const WORDS: [(Kind, &str); 5] = [
+const WORDS: [(Kind, &str); 6] = [
     (Kind::Hang, "hang"),
     (Kind::Abort, "abort"),
     (Kind::Guarantee, "guarantee"),
     (Kind::WrongFrames, "wrong-frames"),
     (Kind::Breach, "breach"),
+    (Kind::Write, "write"),
 ];
 
 impl fmt::Display for Kind {
@@ -208,6 +211,7 @@ impl Signature {
             (Kind::WrongFrames, _) => format!("wrong frames at {function}"),
             (Kind::Breach, Some(what)) => format!("breach of contract ({what}) in {function}"),
             (Kind::Breach, None) => format!("breach of contract in {function}"),
+            (Kind::Write, _) => format!("write to the walked stack in {function}"),
             (kind @ (Kind::Signal(_) | Kind::Hang | Kind::Abort), detail) => {
                 let detail = detail.map(|d| format!(" ({d})")).unwrap_or_default();
                 format!("{kind} in {function}{detail}")

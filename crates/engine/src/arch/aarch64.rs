@@ -21,6 +21,17 @@ pub fn ticks() -> u64 {
     value
 }
 
+/// What stands before the abort handler of a restartable sequence (glibc, `sysdeps/unix/sysv/linux/aarch64/bits/rseq.h`).
+pub(crate) const RSEQ_SIGNATURE: u32 = 0xd428_bc00;
+
+/// The calling thread's thread pointer.
+pub(crate) fn thread_pointer() -> usize {
+    let pointer: usize;
+    // SAFETY: reads a register.
+    unsafe { core::arch::asm!("mrs {}, tpidr_el0", out(reg) pointer, options(nomem, nostack, preserves_flags)) };
+    pointer
+}
+
 /// Saves the callee-saved state on the current stack, stores the stack pointer in `*from`, and continues the flow whose
 /// stack pointer is `to`.
 ///

@@ -19,6 +19,17 @@ pub fn ticks() -> u64 {
     unsafe { core::arch::x86_64::_rdtsc() }
 }
 
+/// What stands before the abort handler of a restartable sequence (glibc, `sysdeps/unix/sysv/linux/x86/bits/rseq.h`).
+pub(crate) const RSEQ_SIGNATURE: u32 = 0x5305_3053;
+
+/// The calling thread's thread pointer: the ABI keeps it at fs:0.
+pub(crate) fn thread_pointer() -> usize {
+    let pointer: usize;
+    // SAFETY: reads the first word of the thread control block.
+    unsafe { core::arch::asm!("mov {}, fs:0", out(reg) pointer, options(nostack, preserves_flags, readonly)) };
+    pointer
+}
+
 /// Saves the callee-saved state on the current stack, stores the stack pointer in `*from`, and continues the flow whose
 /// stack pointer is `to`.
 ///

@@ -9,6 +9,7 @@ use walkfuzz_record::WalkOutcome;
 use crate::error::HarnessError;
 use crate::measure::thread_cpu_ns;
 use crate::walks::{BatchReport, Bench};
+use crate::watch::Watch;
 
 use super::Session;
 
@@ -101,6 +102,7 @@ impl Session {
         engine.visit(&request, &mut |moment| {
             // The walked stack's words matter to perturbations alone, and reading them costs more than a step.
             if moment.stepped {
+                world.keep_stack(moment);
                 world.observe(&moment.untouched);
             } else {
                 world.meet(moment);
@@ -113,6 +115,11 @@ impl Session {
                 lane,
             };
             bench.walk_control(moment, depth, trace, report);
+            let mut watch = Watch {
+                stack: &mut world.stack,
+                code: &world.code,
+            };
+            bench.look_for_writes(moment, batch, &mut watch, trace, report);
         })?;
         Ok(())
     }
