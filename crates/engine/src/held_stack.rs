@@ -46,10 +46,10 @@ impl Default for HeldStack {
 }
 
 impl HeldStack {
-    /// Keeps the words from the moment's sp upwards, none from `end` on.
-    pub fn keep(&mut self, moment: &Moment, end: u64) {
+    /// Keeps the words from the moment's sp upwards.
+    pub fn keep(&mut self, moment: &Moment) {
         self.start = moment.untouched.sp().0;
-        let count = (end.saturating_sub(self.start) / 8).min(MOST as u64) as usize;
+        let count = (moment.frames_end.saturating_sub(self.start) / 8).min(MOST as u64) as usize;
         self.length = if read(self.start, &mut self.words, count) {
             count
         } else {

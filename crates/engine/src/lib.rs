@@ -18,6 +18,7 @@ mod live;
 mod moment;
 mod rseq;
 mod shared;
+mod tls;
 mod worker;
 
 pub use arch::{can_step, ticks};

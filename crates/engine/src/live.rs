@@ -11,7 +11,7 @@ use crate::baton::{BATON, EVERYBODY, Intent, NOBODY, Place, WORKERS, on_sample, 
 use crate::error::EngineError;
 use crate::moment::Moment;
 use crate::worker::{Worker, cpu_nanoseconds, sampling_timer};
-use crate::{Engine, Request, arch, rseq};
+use crate::{Engine, Request, arch, rseq, tls};
 
 const IDLE_STACK: usize = 64 * 1024;
 
@@ -84,6 +84,7 @@ pub extern "C" fn worker_started(env: *mut c_void, index: i32) -> i32 {
         index,
         thread: ThreadHandle { env, tid },
         java_thread,
+        frames_end: tls::frames_end(),
         slot,
         alarm,
         timer,

@@ -43,6 +43,8 @@ pub struct Moment {
     pub thread: ThreadHandle,
     /// Address of the thread's `JavaThread`.
     pub java_thread: u64,
+    /// Where the thread's frames end.
+    pub frames_end: u64,
     /// Counts moments of this process from 1: equal numbers mean the same held context.
     pub serial: u64,
     /// Whether the thread was brought here by a single step.
@@ -64,6 +66,7 @@ impl Moment {
                 tid: 0,
             },
             java_thread: 0,
+            frames_end: 0,
             serial: 0,
             stepped: false,
             slot,
@@ -99,6 +102,7 @@ impl Moment {
         self.worker = worker.index;
         self.thread = worker.thread;
         self.java_thread = worker.java_thread;
+        self.frames_end = worker.frames_end;
         self.slot = worker.slot;
         self.stepped = stepped;
         self.serial += 1;

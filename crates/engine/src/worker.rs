@@ -19,6 +19,8 @@ pub struct Worker {
     pub thread: ThreadHandle,
     /// Address of its `JavaThread`.
     pub java_thread: u64,
+    /// Where its frames end: thread-local storage lies above.
+    pub frames_end: u64,
     /// Its place in the guard.
     pub slot: &'static GuardSlot,
     /// Ends walks that never return.

@@ -19,7 +19,7 @@ use walkfuzz_record::{
 use walkfuzz_triage::{CrashLog, Kind, Signal, Signature};
 use walkfuzz_walkers::Walker;
 
-use crate::examine::{Examined, REPETITIONS, Suspect};
+use crate::examine::{Examined, Suspect};
 use crate::world::World;
 
 /// What a new finding is made of.
@@ -169,7 +169,7 @@ pub(crate) fn refine(
     depth: i32,
 ) {
     finding.registers = examined.registers.clone();
-    finding.reliability.frozen = Some(KOfN::new(examined.repeated, REPETITIONS));
+    finding.reliability.frozen = Some(KOfN::new(examined.repeated.0, examined.repeated.1));
     if let Some(site) = &mut finding.site {
         site.pc = hex(examined.fault_pc);
         site.instruction.clone_from(&examined.instruction);

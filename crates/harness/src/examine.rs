@@ -28,7 +28,9 @@ pub(crate) const REPETITIONS: u64 = 3;
 const BUDGET: usize = 20_000;
 const BUDGET_HANG: usize = 6;
 /// How long one copy may take.
-pub(crate) const LIMIT: Duration = Duration::from_secs(20);
+pub(crate) const LIMIT: Duration = Duration::from_secs(40);
+/// How long one repetition may take: milliseconds, unless the machine is busy with other things.
+const REPETITION_LIMIT: Duration = Duration::from_secs(8);
 
 /// A walk that did what a maintainer should see.
 #[derive(Clone, Debug)]
@@ -46,8 +48,8 @@ pub(crate) struct Suspect {
 /// What the copy found out.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Examined {
-    /// How many of [`REPETITIONS`] copies gave the same signature.
-    pub(crate) repeated: u64,
+    /// How many of the copies that came to an end gave the same signature, and how many did; [`REPETITIONS`] were made.
+    pub(crate) repeated: (u64, u64),
     /// The smallest perturbation, as its stable bytes.
     pub(crate) perturbation: Vec<u8>,
     /// Its tier, as a number.
@@ -139,9 +141,12 @@ impl Examiner<'_> {
             },
         );
         let after = self.registers(&untouched, &smallest);
-        let repeated = (0..REPETITIONS)
-            .filter(|_| self.repeats_in_copy(moment, &after) == Some(true))
-            .count();
+        let mut repeated = (0, 0);
+        for _ in 0..REPETITIONS {
+            if let Some(same) = self.repeats_in_copy(moment, &after) {
+                repeated = (repeated.0 + u64::from(same), repeated.1 + 1);
+            }
+        }
         // Walk once more here, for the details of the smallest form.
         let outcome = self.walk(moment, &after);
         let fault = *moment.fault();
@@ -163,7 +168,7 @@ impl Examiner<'_> {
         let described = self.world.describe_code(after.pc());
         let kind = self.world.code.kind(Address(after.pc().0));
         Some(Examined {
-            repeated: repeated as u64,
+            repeated,
             perturbation: walkfuzz_context::codec::perturbation_to_bytes(Arch::NATIVE, &smallest),
             tier: tier as u8,
             walks,
@@ -229,7 +234,7 @@ impl Examiner<'_> {
     fn repeats_in_copy(&mut self, moment: &mut Moment, registers: &Registers) -> Option<bool> {
         let mut answer = Shared::new(false).ok()?;
         let seen = &raw mut *answer;
-        let mut copy = freeze(moment, Duration::from_secs(3), |moment| {
+        let mut copy = freeze(moment, REPETITION_LIMIT, |moment| {
             let same = self.has_signature(moment, registers);
             // SAFETY: the mapping is shared, lives until the copy has ended, and is read only after that.
             unsafe { seen.write_volatile(same) };

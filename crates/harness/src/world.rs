@@ -200,7 +200,7 @@ impl World {
         }
         self.serial = moment.serial;
         let untouched = moment.untouched;
-        let stack = self.keep_stack(moment);
+        self.stack.keep(moment);
         let code = &self.code;
         let words = self.stack.words();
         let near = words.get(..WALKED_STACK_WORDS).unwrap_or(words);
@@ -208,22 +208,11 @@ impl World {
             .set_walked_stack(untouched.sp().0, near, |word| {
                 code.blob(Address(word)).is_some() && follows_call(word)
             });
-        if let Some(stack) = stack {
+        let tid = Tid(moment.thread.tid);
+        if let Some((_, stack)) = self.stacks.iter().find(|(known, _)| *known == tid) {
             self.classifier.set_own_stack(stack.start.0..stack.end.0);
         }
         Some(self.observe(&untouched))
-    }
-
-    /// Keeps the held thread's stack, so that walks which write to it are noticed. Returns its bounds.
-    pub fn keep_stack(&mut self, moment: &Moment) -> Option<Span> {
-        let tid = Tid(moment.thread.tid);
-        let stack = self
-            .stacks
-            .iter()
-            .find(|(known, _)| *known == tid)
-            .map(|(_, stack)| *stack);
-        self.stack.keep(moment, stack.map_or(0, |stack| stack.end.0));
-        stack
     }
 
     /// Counts a natural context.

@@ -24,11 +24,16 @@ pub fn ticks() -> u64 {
 /// What stands before the abort handler of a restartable sequence (glibc, `sysdeps/unix/sysv/linux/aarch64/bits/rseq.h`).
 pub(crate) const RSEQ_SIGNATURE: u32 = 0xd428_bc00;
 
+/// Bytes of glibc's `struct pthread` that lie below the thread pointer; it has less than this.
+pub(crate) const BELOW_THREAD_POINTER: usize = 4096;
+
 /// The calling thread's thread pointer.
 pub(crate) fn thread_pointer() -> usize {
     let pointer: usize;
     // SAFETY: reads a register.
-    unsafe { core::arch::asm!("mrs {}, tpidr_el0", out(reg) pointer, options(nomem, nostack, preserves_flags)) };
+    unsafe {
+        core::arch::asm!("mrs {}, tpidr_el0", out(reg) pointer, options(nomem, nostack, preserves_flags))
+    };
     pointer
 }
 

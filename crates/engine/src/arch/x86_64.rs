@@ -22,11 +22,16 @@ pub fn ticks() -> u64 {
 /// What stands before the abort handler of a restartable sequence (glibc, `sysdeps/unix/sysv/linux/x86/bits/rseq.h`).
 pub(crate) const RSEQ_SIGNATURE: u32 = 0x5305_3053;
 
+/// Bytes of glibc's `struct pthread` that lie below the thread pointer.
+pub(crate) const BELOW_THREAD_POINTER: usize = 0;
+
 /// The calling thread's thread pointer: the ABI keeps it at fs:0.
 pub(crate) fn thread_pointer() -> usize {
     let pointer: usize;
     // SAFETY: reads the first word of the thread control block.
-    unsafe { core::arch::asm!("mov {}, fs:0", out(reg) pointer, options(nostack, preserves_flags, readonly)) };
+    unsafe {
+        core::arch::asm!("mov {}, fs:0", out(reg) pointer, options(nostack, preserves_flags, readonly))
+    };
     pointer
 }
 

@@ -102,7 +102,7 @@ impl Session {
         engine.visit(&request, &mut |moment| {
             // The walked stack's words matter to perturbations alone, and reading them costs more than a step.
             if moment.stepped {
-                world.keep_stack(moment);
+                world.stack.keep(moment);
                 world.observe(&moment.untouched);
             } else {
                 world.meet(moment);

@@ -105,12 +105,12 @@ pub(crate) fn misbehaviour() {
         return;
     }
     let mut session = survey(planted::misbehaving);
-    let nudges = [Nudge::Null, Nudge::Canary, Nudge::Depth].map(|nudge| nudge as i64);
+    let nudges = [Nudge::Null, Nudge::Canary, Nudge::Depth, Nudge::Write].map(|nudge| nudge as i64);
     let mut inputs = vec![planted::input(&nudges); 199];
     inputs.push(planted::input(&[Nudge::Hang as i64]));
     let examined = |found: &[Finding]| {
         let frozen = |finding: &&Finding| finding.reliability.frozen.is_some();
-        found.iter().filter(frozen).count() >= 4
+        found.iter().filter(frozen).count() >= 5
     };
     let began = Instant::now();
     hunt(&mut session, &inputs, Duration::from_secs(25), examined);
@@ -127,7 +127,10 @@ pub(crate) fn misbehaviour() {
         let matching: Vec<&Finding> = found.iter().filter(same).collect();
         assert_eq!(matching.len(), 1, "{kind:?} {detail:?}: {found:#?}");
         let finding = matching[0];
-        let frozen = finding.reliability.frozen.expect("an examination");
+        let frozen = finding
+            .reliability
+            .frozen
+            .unwrap_or_else(|| panic!("not examined: {finding:#?}"));
         assert_eq!((frozen.k, frozen.of), (3, 3), "{}", finding.title);
         finding
     };
@@ -141,7 +144,14 @@ pub(crate) fn misbehaviour() {
     assert_eq!(depth.input.perturbation, perturbation(Nudge::Depth));
     let hang = one(OutcomeKind::Hang, None);
     assert_eq!(hang.input.perturbation, perturbation(Nudge::Hang));
-    assert_eq!(found.len(), 4, "{found:#?}");
+    let write = one(OutcomeKind::Wrote, None);
+    assert_eq!(write.input.perturbation, perturbation(Nudge::Write));
+    assert!(
+        write.signature.contains("write_to_stack"),
+        "{}",
+        write.signature
+    );
+    assert_eq!(found.len(), 5, "{found:#?}");
 
     let row = |name: &str| {
         let row = summary.outcomes.iter().find(|row| row.name == name);
@@ -152,6 +162,7 @@ pub(crate) fn misbehaviour() {
     }
     assert_eq!(row("hang"), summary.events.hangs);
     assert!(row("hang") > 0 && row("breach") > 1 && row("fault") > 0);
+    assert!(summary.events.stack_writes > 0);
     assert_eq!(row("hang") + row("fault"), summary.events.recoveries);
 }
 

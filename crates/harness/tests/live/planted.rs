@@ -105,6 +105,8 @@ pub(crate) enum Nudge {
     Abort = 1032,
     /// Is killed by the kernel.
     Kill = 1040,
+    /// Changes the word at the walked thread's sp. (No number that minimising tries next is another nudge.)
+    Write = 900,
 }
 
 /// From this many bytes on [`raised_sp`] faults.
@@ -172,10 +174,27 @@ unsafe extern "C" fn misbehave(trace: *mut c_void, depth: i32, context: *mut c_v
             libc::abort();
         } else if is(Nudge::Kill) {
             libc::kill(libc::getpid(), libc::SIGKILL);
+        } else if is(Nudge::Write) {
+            write_to_stack(context);
+            walk(trace, depth, context);
         } else {
             walk(trace, depth, context);
         }
     }
+}
+
+#[inline(never)]
+unsafe fn write_to_stack(context: *const c_void) {
+    #[cfg(target_arch = "x86_64")]
+    // SAFETY: the word at the sp that the kernel delivered, on the stack of a thread that stands in its handler.
+    unsafe {
+        let edited = &(*context.cast::<libc::ucontext_t>()).uc_mcontext;
+        let sp = edited.gregs[libc::REG_RSP as usize] - Nudge::Write as i64;
+        let word = sp as *mut u64;
+        word.write_volatile(word.read_volatile() ^ 1);
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = context;
 }
 
 /// In assembly, because Rust checks its own reads of null.
