@@ -172,6 +172,7 @@ fn row(finding: &Finding, started: Timestamp) -> FindingRow {
         tainted: finding.tainted,
         after_seconds: seconds_between(started, finding.first_seen),
         command: finding.commands.first().cloned(),
+        known: finding.known.clone(),
     }
 }
 
