@@ -219,7 +219,7 @@ pub struct Summary {
     pub processes: Vec<(ProcessOutcome, u64)>,
     /// What is missing.
     pub evidence: EvidenceCounts,
-    /// The one command to paste.
+    /// The one command to paste: the first finding's, else a report.
     pub command: String,
 }
 

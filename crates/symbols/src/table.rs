@@ -4,8 +4,8 @@
 //! offsets into the string table, and nothing is demangled before somebody asks.
 
 use std::fs::File;
-use std::os::unix::fs::FileExt;
 use std::ops::Range;
+use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 

@@ -30,11 +30,7 @@ impl fmt::Display for MethodName {
 
 /// The name of the method at `method`. `None` if it cannot be read or makes no sense: the class may have been unloaded since the address was seen.
 #[must_use]
-pub fn method_name(
-    hotspot: &HotSpot,
-    memory: &dyn Memory,
-    method: Address,
-) -> Option<MethodName> {
+pub fn method_name(hotspot: &HotSpot, memory: &dyn Memory, method: Address) -> Option<MethodName> {
     if method.0 == 0 {
         return None;
     }
@@ -43,9 +39,8 @@ pub fn method_name(
         let offset = tables.field(type_name, field)?.offset;
         Some(Address(base.0.wrapping_add(offset)))
     };
-    let pointer = |base, type_name: &str, field: &str| {
-        memory.read_pointer(at(base, type_name, field)?).ok()
-    };
+    let pointer =
+        |base, type_name: &str, field: &str| memory.read_pointer(at(base, type_name, field)?).ok();
     let const_method = pointer(method, "Method", "_constMethod")?;
     let constants = pointer(const_method, "ConstMethod", "_constants")?;
     let holder = pointer(constants, "ConstantPool", "_pool_holder")?;

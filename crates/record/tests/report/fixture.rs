@@ -5,8 +5,7 @@ use std::path::Path;
 use jiff::Timestamp;
 use walkfuzz_context::{Arch, BlobKind, Registers};
 use walkfuzz_record::finding::{
-    FaultSite, FindingBlob, FindingInput, FindingOutcome, FindingRegisters, KnownMatch,
-    Reliability,
+    FaultSite, FindingBlob, FindingInput, FindingOutcome, FindingRegisters, KnownMatch, Reliability,
 };
 use walkfuzz_record::{
     Code, Counter, FaultRecord, Finding, FindingVerdict, Generation, JvmFacts, KOfN, MachineFacts,

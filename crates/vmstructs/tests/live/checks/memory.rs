@@ -4,8 +4,8 @@ use std::collections::BTreeSet;
 
 use walkfuzz_context::Address;
 use walkfuzz_vmstructs::{
-    CodeCache, FlagValue, HeapSource, Maps, Memory, java_heap, klass_base, method_metadata, method_name,
-    poll_page,
+    CodeCache, FlagValue, HeapSource, Maps, Memory, java_heap, klass_base, method_metadata,
+    method_name, poll_page,
 };
 
 use super::Context;
