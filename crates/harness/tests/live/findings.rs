@@ -4,7 +4,8 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-use walkfuzz_context::{Arch, Batch, BlobKind, Pc, Perturbation};
+use walkfuzz_context::generate::blind;
+use walkfuzz_context::{Batch, BlobKind, Pc};
 use walkfuzz_harness::{Mode, Session};
 use walkfuzz_record::{Finding, FindingVerdict, OutcomeKind};
 
@@ -20,8 +21,9 @@ fn hunt(
     enough: impl Fn(&[Finding]) -> bool,
 ) -> Vec<Finding> {
     let began = Instant::now();
+    let mut inputs = inputs.iter().cycle();
     loop {
-        for input in inputs.iter().cycle().take(200) {
+        for input in inputs.by_ref().take(200) {
             session.run_input(input).unwrap();
         }
         let found = session.run_folder().findings().unwrap().findings;
@@ -130,29 +132,7 @@ pub(crate) fn minimised() {
 /// Faults in the JVM's own walker are traced back to its entry, their code is named, and what is known of them is said.
 pub(crate) fn traced() {
     let mut session = survey(planted::nothing);
-    // sp on what cannot be read, in code of every kind: all JDKs fault there somewhere.
-    let inputs: Vec<Vec<u8>> = (0..64)
-        .map(|number: u16| {
-            let walks: Vec<Perturbation> = [
-                "sp=unmapped[1]",
-                "fp=unmapped[2]",
-                "pc=nmethod-body[7] sp=unmapped[3]",
-                "pc=codelet[9] fp=unmapped[5]",
-                "pc=deopt-handler[0] sp=unmapped[1]",
-                "pc=nmethod-body[11] fp=heap[3] sp=heap[5]",
-                "pc=nmethod-entry[9] sp=1",
-                "pc=runtime-stub[3] sp=yellow-zone[0]",
-            ]
-            .into_iter()
-            .map(|text| text.replace("[", &format!("[{number}")))
-            .map(|text| Perturbation::parse(Arch::NATIVE, &text).unwrap())
-            .collect();
-            let mut batch = Batch::untouched(Arch::NATIVE);
-            batch.set_walks(&walks);
-            batch.to_bytes()
-        })
-        .chain([Vec::new()])
-        .collect();
+    let inputs: Vec<Vec<u8>> = (0..20_000).map(|seed| blind(seed).to_bytes()).collect();
     let examined = |found: &[Finding]| {
         let traced = |finding: &&Finding| {
             let site = finding.site.as_ref();
