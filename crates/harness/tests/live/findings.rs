@@ -109,7 +109,7 @@ pub(crate) fn minimised() {
     assert_eq!(finding.walker.name, "raised-sp");
     assert_eq!(finding.signature.split('|').nth(2), Some("raised-sp"));
     let facts = session.run_folder().facts().unwrap();
-    assert_eq!(facts.walkers, [finding.walker.clone()]);
+    assert_eq!(facts.walkers, std::slice::from_ref(&finding.walker));
     assert!(finding.known.is_empty(), "{:?}", finding.known);
     // The smallest batch is held as the first one was.
     let artifact = finding.input.artifact.as_ref().unwrap();
