@@ -70,11 +70,11 @@ fn wrong_texts_are_refused() {
         ),
         (
             "SIG11|f|w",
-            "`SIG11` is neither a signal nor hang, abort, guarantee, wrong-frames or breach",
+            "`SIG11` is neither a signal nor hang, abort, death, guarantee, wrong-frames or breach",
         ),
         (
             "SIG+40|f|w",
-            "`SIG+40` is neither a signal nor hang, abort, guarantee, wrong-frames or breach",
+            "`SIG+40` is neither a signal nor hang, abort, death, guarantee, wrong-frames or breach",
         ),
         ("hang|f%|w", "`f%` holds a `%` that begins no escape"),
     ] {
