@@ -1,10 +1,13 @@
 //! The landscape: what the value classes resolve to in this process, now.
 //!
 //! The engine fills a [`LandscapeTable`] from the JVM's structures every so many parks, and the walked stack's own classes
-//! before every batch. What it does not do: notice that an address has gone stale; whoever fills it counts that.
+//! before every batch. What it does not do: notice that an address has gone stale. It counts how often each was used, and whoever fills it anew
+//! looks which of those have gone ([`LandscapeTable::take_uses`]).
 //!
 //! Signal-safe: [`Landscape::resolve`], [`LandscapeTable::set_walked_stack`] and [`LandscapeTable::note`] allocate nothing.
 //! [`LandscapeTable::set`] may allocate.
+
+use std::cell::Cell;
 
 use crate::value::{self, ValueClass};
 
@@ -38,6 +41,8 @@ pub struct LandscapeTable {
     values: [Vec<u64>; ValueClass::COUNT],
     /// Per class, where [`note`](Self::note) writes next once the class is full.
     oldest: [usize; ValueClass::COUNT],
+    /// Per class that [`set`](Self::set) filled, how often each value was resolved since. Empty for the others: they are of the moment.
+    uses: [Vec<Cell<u32>>; ValueClass::COUNT],
 }
 
 impl Default for LandscapeTable {
@@ -62,6 +67,7 @@ impl LandscapeTable {
         Self {
             values: ValueClass::ALL.map(|class| Vec::with_capacity(capacity(class))),
             oldest: [0; ValueClass::COUNT],
+            uses: [const { Vec::new() }; ValueClass::COUNT],
         }
     }
 
@@ -85,6 +91,22 @@ impl LandscapeTable {
             *table = values;
         }
         self.oldest[class as usize] = 0;
+        let uses = &mut self.uses[class as usize];
+        uses.clear();
+        uses.resize(self.values[class as usize].len(), Cell::new(0));
+    }
+
+    /// Calls `visit` with each value of the classes that [`set`](Self::set) filled which was resolved since, and how often; forgets it.
+    pub fn take_uses(&mut self, mut visit: impl FnMut(ValueClass, u64, u32)) {
+        for class in ValueClass::ALL {
+            let values = &self.values[class as usize];
+            for (value, uses) in values.iter().zip(&self.uses[class as usize]) {
+                match uses.take() {
+                    0 => {}
+                    uses => visit(class, *value, uses),
+                }
+            }
+        }
     }
 
     /// Adds a value to a class, over the oldest one if the class is full. Allocates nothing: a class holds what
@@ -143,10 +165,15 @@ impl Landscape for LandscapeTable {
         let table = &self.values[class as usize];
         let selector = usize::from(selector);
         // Most selectors are small: spare them the division.
-        match table.get(selector) {
-            Some(&value) => Some(value),
-            None => table.get(selector.checked_rem(table.len())?).copied(),
+        let index = if selector < table.len() {
+            selector
+        } else {
+            selector.checked_rem(table.len())?
+        };
+        if let Some(uses) = self.uses[class as usize].get(index) {
+            uses.set(uses.get().wrapping_add(1));
         }
+        table.get(index).copied()
     }
 }
 
@@ -190,6 +217,34 @@ mod tests {
         assert_eq!(landscape.values(ValueClass::StackWord), [3]);
         let room_after: Vec<_> = landscape.values.iter().map(Vec::capacity).collect();
         assert_eq!(room, room_after, "filling must not allocate");
+    }
+
+    #[test]
+    fn uses_are_counted_per_value_and_forgotten_when_taken() {
+        let mut landscape = LandscapeTable::new();
+        let taken = |landscape: &mut LandscapeTable| {
+            let mut taken = Vec::new();
+            landscape.take_uses(|class, value, uses| taken.push((class, value, uses)));
+            taken
+        };
+        landscape.set(ValueClass::Heap, vec![10, 20, 30]);
+        landscape.set(ValueClass::FreeCode, vec![7]);
+        landscape.set_walked_stack(0x1000, &[1, 2], |_| true);
+        landscape.note(ValueClass::NaturalPc, 5);
+        for selector in [0, 2, 3, 3] {
+            landscape.resolve(ValueClass::Heap, selector);
+        }
+        landscape.resolve(ValueClass::StackWord, 0);
+        landscape.resolve(ValueClass::NaturalPc, 0);
+        landscape.resolve(ValueClass::Unmapped, 0);
+        assert_eq!(
+            taken(&mut landscape),
+            [(ValueClass::Heap, 10, 3), (ValueClass::Heap, 30, 1)]
+        );
+        assert_eq!(taken(&mut landscape), []);
+        landscape.resolve(ValueClass::Heap, 0);
+        landscape.set(ValueClass::Heap, vec![40]);
+        assert_eq!(taken(&mut landscape), [], "a new table is unused");
     }
 
     #[test]

@@ -14,6 +14,7 @@ use crate::arch;
 use crate::call::RecoveryFrame;
 use crate::checked_read;
 use crate::fault::{Fault, FaultKind};
+use crate::kept_stack;
 use crate::safefetch;
 use crate::slot::GuardSlot;
 use crate::trap::{self, TrapScope};
@@ -111,6 +112,7 @@ pub(crate) unsafe fn give_up(slot: &GuardSlot, uc: *mut ucontext_t, mut fault: F
             fault.registers = arch::read_registers(uc);
             fault.blocked_signals = ucontext::blocked_signals(uc);
             frame.fault.write(fault);
+            kept_stack::keep(fault.registers.sp(), recovery_sp as u64);
         }
     }
     if fault.in_jvm_handler {

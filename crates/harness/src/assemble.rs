@@ -9,17 +9,20 @@ use walkfuzz_context::{
 };
 use walkfuzz_engine::Moment;
 use walkfuzz_record::finding::{
-    FaultSite, FindingBlob, FindingInput, FindingOutcome, FindingRegisters, Portability,
-    Reliability, hex, hex_bytes,
+    FaultSite, FindingBlob, FindingInput, FindingOutcome, FindingRegisters, KnownMatch,
+    Portability, Reliability, hex, hex_bytes,
 };
 use walkfuzz_record::{
     Finding, FindingVerdict, Generation, KOfN, OutcomeKind, ProcessOutcome, Record, RunFacts,
     RunFolder, SCHEMA, WalkOutcome, WalkerInfo, WitnessCount,
 };
-use walkfuzz_triage::{CrashLog, Kind, Signal, Signature};
+use walkfuzz_symbols::short_name;
+use walkfuzz_triage::{CrashLog, Ended, JdkVersion, KnownIssues, Query, Signal, Signature};
 use walkfuzz_walkers::Walker;
 
 use crate::examine::{Examined, Suspect};
+use crate::replay;
+use crate::settings::EngineKind;
 use crate::world::World;
 
 /// What a new finding is made of.
@@ -28,6 +31,7 @@ pub(crate) struct Parts<'a> {
     pub(crate) facts: &'a RunFacts,
     pub(crate) world: &'a World,
     pub(crate) walker: &'a dyn Walker,
+    pub(crate) engine: EngineKind,
     pub(crate) suspect: &'a Suspect,
     pub(crate) batch: &'a Batch,
     pub(crate) moment: &'a Moment,
@@ -90,13 +94,14 @@ pub(crate) fn finding(parts: &Parts<'_>) -> Finding {
             offset: described.and_then(|(_, offset)| offset),
         },
         input: FindingInput::default(),
-        engine: "live".to_owned(),
+        engine: parts.engine.name().to_owned(),
         thread: moment.worker as u32,
         reliability: Reliability::default(),
         first_seen: now,
         last_seen: now,
         count: 1,
         tainted: parts.tainted,
+        known: Vec::new(),
         jvm: facts.jvm.clone(),
         machine: facts.machine.clone(),
         commands: Vec::new(),
@@ -148,16 +153,9 @@ fn keep_input(run: &RunFolder, finding: &mut Finding, perturbation: &Perturbatio
 /// The command that runs one artifact again.
 fn command(finding: &Finding, artifact: &Path) -> String {
     let artifact = std::path::absolute(artifact).unwrap_or_else(|_| artifact.to_owned());
-    let jdk = finding
-        .jvm
-        .version
-        .split(['+', '-'])
-        .next()
-        .unwrap_or_default();
-    format!(
-        "WALKFUZZ_JDK={jdk} cargo fuzz run -s none walk_ucontext {}",
-        artifact.display()
-    )
+    replay::command(&finding.jvm.version, &artifact, |name| {
+        std::env::var(name).ok()
+    })
 }
 
 /// Takes over what an examination found out.
@@ -166,20 +164,21 @@ pub(crate) fn refine(
     finding: &mut Finding,
     examined: &Examined,
     smallest: &Perturbation,
-    depth: i32,
 ) {
     finding.registers = examined.registers.clone();
     finding.reliability.frozen = Some(KOfN::new(examined.repeated.0, examined.repeated.1));
     if let Some(site) = &mut finding.site {
         site.pc = hex(examined.fault_pc);
         site.instruction.clone_from(&examined.instruction);
+        site.backtrace.clone_from(&examined.backtrace);
         finding.outcome.address = Some(hex(examined.address));
         finding.outcome.code = Some(examined.code);
     }
     let (kind, name, offset) = examined.blob.clone();
     finding.blob = FindingBlob { kind, name, offset };
     let mut batch = Batch::untouched(Arch::NATIVE);
-    batch.depth = u16::try_from(depth)
+    (batch.thread, batch.steps) = (examined.thread, examined.steps);
+    batch.depth = u16::try_from(examined.depth)
         .ok()
         .and_then(DepthLimit::from_frames)
         .unwrap_or_default();
@@ -205,17 +204,60 @@ pub(crate) fn judge(finding: &mut Finding, tier: Tier, witness: Witness, elsewhe
     if elsewhere.of > 0 {
         finding.reliability.portability = Some(Portability::from(elsewhere));
     }
+    let site = finding.site.as_ref();
+    let backtrace = site.map_or(&[][..], |site| &site.backtrace);
+    finding.known = known(&finding.signature, backtrace, &finding.jvm.version);
+}
+
+/// The issues that a finding looks like.
+fn known(signature: &str, backtrace: &[String], version: &str) -> Vec<KnownMatch> {
+    let Ok(signature) = signature.parse::<Signature>() else {
+        return Vec::new();
+    };
+    let stack: Vec<String> = backtrace
+        .iter()
+        .map(|frame| short_name(frame.split("+0x").next().unwrap_or(frame)))
+        .collect();
+    let jdk: Option<JdkVersion> = version.parse().ok();
+    let query = Query {
+        signature: &signature,
+        stack: &stack,
+        jdk: jdk.as_ref(),
+        arch: Some(Arch::NATIVE),
+    };
+    let matches = KnownIssues::built_in().matching(&query);
+    let named = matches.iter().map(|found| KnownMatch {
+        id: found.issue.id.clone(),
+        title: found.issue.title.clone(),
+        versions: found.version.name().to_owned(),
+    });
+    named.collect()
+}
+
+/// What is left of a process that died in or because of a walk.
+pub(crate) struct Remains<'a> {
+    pub(crate) run: &'a RunFolder,
+    pub(crate) facts: &'a RunFacts,
+    pub(crate) engine: EngineKind,
+    pub(crate) record: &'a Record,
+    pub(crate) outcome: ProcessOutcome,
+    pub(crate) ended: Ended,
+    pub(crate) log: Option<&'a CrashLog>,
+    pub(crate) tainted: bool,
 }
 
 /// A process that died in or because of a walk, from what its record says.
-pub(crate) fn death(
-    run: &RunFolder,
-    facts: &RunFacts,
-    record: &Record,
-    outcome: ProcessOutcome,
-    log: Option<&CrashLog>,
-    tainted: bool,
-) -> Finding {
+pub(crate) fn death(remains: &Remains<'_>) -> Finding {
+    let Remains {
+        run,
+        facts,
+        engine,
+        record,
+        outcome,
+        ended,
+        log,
+        tainted,
+    } = *remains;
     let now = Timestamp::now();
     let walker = facts
         .walkers
@@ -226,16 +268,16 @@ pub(crate) fn death(
             generation: Generation::Agct,
             version: String::new(),
         });
-    let signature = log
-        .and_then(|log| log.signature(Some(&walker.name)))
-        .unwrap_or_else(|| Signature::new(Kind::Abort, "unknown", &walker.name));
-    let signature_text = signature.to_string();
     let lane = record
         .lanes
         .iter()
         .find(|lane| lane.open.is_some())
         .or_else(|| record.lanes.first());
     let open = lane.and_then(|lane| lane.open.as_ref());
+    let signature = log
+        .and_then(|log| log.signature(Some(&walker.name)))
+        .unwrap_or_else(|| Signature::death(&ended.describe(), open.is_some(), &walker.name));
+    let signature_text = signature.to_string();
     let batch = lane
         .and_then(|lane| lane.input.as_ref())
         .map(|input| Batch::decode(&input.bytes));
@@ -256,11 +298,11 @@ pub(crate) fn death(
         walker,
         outcome: FindingOutcome {
             kind: OutcomeKind::ProcessDeath,
-            signal: None,
+            signal: ended.signal().map(|signal| signal.to_string()),
             code: None,
             code_name: None,
             address: None,
-            detail: Some(format!("{outcome:?}")),
+            detail: Some(death_in_words(outcome, ended, log)),
         },
         registers: FindingRegisters::new(&before, &after),
         site: None,
@@ -273,13 +315,14 @@ pub(crate) fn death(
             offset: None,
         },
         input: FindingInput::default(),
-        engine: "live".to_owned(),
+        engine: engine.name().to_owned(),
         thread: 0,
         reliability: Reliability::default(),
         first_seen: now,
         last_seen: now,
         count: 1,
         tainted,
+        known: Vec::new(),
         jvm: facts.jvm.clone(),
         machine: facts.machine.clone(),
         commands: Vec::new(),
@@ -295,4 +338,54 @@ pub(crate) fn death(
     };
     judge(&mut finding, tier, Witness::default(), KOfN::new(0, 0));
     finding
+}
+
+/// What is known of a death, and what is not.
+fn death_in_words(outcome: ProcessOutcome, ended: Ended, log: Option<&CrashLog>) -> String {
+    let outcome = outcome.name();
+    let how = ended.describe();
+    match (log.is_some_and(CrashLog::is_crash_log), ended.signal()) {
+        (true, _) => format!("{outcome}: {how}; the JVM's crash log is in the run folder"),
+        (false, Some(signal)) if !signal.is_crash() => {
+            format!("{outcome}: {how}, without a crash log; somebody else may have sent it")
+        }
+        (false, _) => format!("{outcome}: {how}, without a crash log"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn known_issues_say_whether_this_version_has_them() {
+        let found = |signature: &str, version: &str| {
+            let known = known(
+                signature,
+                &["frame::sender(int)+0x3 (libjvm.so+0x5)".into()],
+                version,
+            );
+            let named = known
+                .iter()
+                .map(|known| (known.id.clone(), known.versions.clone()));
+            named.collect::<Vec<_>>()
+        };
+        let one = |versions: &str| vec![("JDK-8313796".to_owned(), versions.to_owned())];
+        let signature = "SIGSEGV|Method::is_valid_method|agct";
+        assert_eq!(found(signature, "17.0.2+8"), one("affected"));
+        assert_eq!(found(signature, "17.0.15"), one("not-affected"));
+        assert_eq!(found(signature, "no version"), one("unknown"));
+        assert_eq!(
+            found("SIGSEGV|Method::is_valid_method|another", "17.0.2"),
+            []
+        );
+        assert_eq!(found("SIGSEGV|nothing_of_the_kind|agct", "17.0.2"), []);
+        assert_eq!(found("no signature", "17.0.2"), []);
+        // Those that the list names no version for.
+        let without = found("SIGSEGV|frame::sender_for_entry_frame|agct", "21");
+        assert_eq!(
+            without,
+            [("dd-java-profiler#43".to_owned(), "unknown".to_owned())]
+        );
+    }
 }

@@ -9,7 +9,7 @@ use walkfuzz_record::{Counter, ProcessEnd, Record, RunFolder, SCHEMA, Summary, T
 use walkfuzz_triage::{Blame, CrashLog, Death, Ended, Exit, blame, classify};
 
 use crate::error::HarnessError;
-use crate::settings::Settings;
+use crate::settings::{EngineKind, Settings};
 use crate::supervisor::{ChildEnd, Next, RETIRED, Side, remaining_arguments, supervise};
 use crate::{run, start};
 
@@ -42,12 +42,11 @@ pub fn begin(settings: &Settings, arguments: &[String]) -> Result<Role, HarnessE
         Some(path) => RunFolder::open(path)?,
         None => run::create(settings, &options, arguments)?,
     };
-    let side = supervise(|pid, end, next| note_end(&folder, pid, end, next)).map_err(|source| {
-        HarnessError::System {
+    let side = supervise(|pid, end, next| note_end(&folder, settings.engine, pid, end, next))
+        .map_err(|source| HarnessError::System {
             what: "cannot fork a child",
             source,
-        }
-    })?;
+        })?;
     match side {
         Side::Child { generation: 0, .. } => Ok(Role::Child {
             run: folder,
@@ -115,7 +114,7 @@ fn inputs_done(folder: &RunFolder) -> u64 {
 }
 
 /// Writes down what became of a child; a death that a walk is to blame for is a finding.
-fn note_end(folder: &RunFolder, pid: i32, end: ChildEnd, next: Next) {
+fn note_end(folder: &RunFolder, engine: EngineKind, pid: i32, end: ChildEnd, next: Next) {
     let record = folder.records().ok().and_then(|records| {
         records
             .into_iter()
@@ -169,14 +168,24 @@ fn note_end(folder: &RunFolder, pid: i32, end: ChildEnd, next: Next) {
         Blame::Recovery => true,
         Blame::Nobody | Blame::Environment => {
             eprintln!(
-                "walkfuzz: process {pid} ended outside any walk ({outcome:?}): not counted as a finding"
+                "walkfuzz: process {pid} {}, no walk open, no recovery to blame ({}): not counted as a finding",
+                ended.describe(),
+                outcome.name()
             );
             return;
         }
     };
     if let (Ok(facts), Some(record)) = (folder.facts(), record) {
-        let finding =
-            crate::assemble::death(folder, &facts, &record, outcome, log.as_ref(), tainted);
+        let finding = crate::assemble::death(&crate::assemble::Remains {
+            run: folder,
+            facts: &facts,
+            engine,
+            record: &record,
+            outcome,
+            ended,
+            log: log.as_ref(),
+            tainted,
+        });
         eprintln!("walkfuzz: process {pid} died: {}", finding.title);
         let _ = folder.append_finding(&finding);
     }

@@ -10,10 +10,10 @@ use serde::{Deserialize, Serialize};
 use walkfuzz_context::tier::{Position, Tier, WalkMode};
 use walkfuzz_context::{Address, Arch, Edit, Pc, Perturbation, Registers};
 use walkfuzz_engine::{FrozenCopy, FrozenEnd, Moment, Shared, freeze};
-use walkfuzz_guard::read_checked;
+use walkfuzz_guard::{keep_stacks, kept_stack, read_checked, read_word};
 use walkfuzz_record::WalkOutcome;
 use walkfuzz_record::finding::FindingRegisters;
-use walkfuzz_symbols::instruction_at;
+use walkfuzz_symbols::{SymbolisedPc, instruction_at, unwind};
 use walkfuzz_walkers::{TraceBuffer, Walker};
 
 use crate::minimise::minimise;
@@ -27,6 +27,10 @@ pub(crate) const REPETITIONS: u64 = 3;
 /// Walks that minimising may cost; a hang costs a second each.
 const BUDGET: usize = 20_000;
 const BUDGET_HANG: usize = 6;
+/// How much of the walker's stack is kept for the backtrace: what 32 frames of libjvm take many times over.
+const STACK_BYTES: usize = 256 << 10;
+/// The function of libjvm that a walk begins in.
+const ENTRY: &str = "AsyncGetCallTrace";
 /// How long one copy may take.
 pub(crate) const LIMIT: Duration = Duration::from_secs(40);
 /// How long one repetition may take: milliseconds, unless the machine is busy with other things.
@@ -41,6 +45,10 @@ pub(crate) struct Suspect {
     pub(crate) perturbation: Perturbation,
     /// How many frames were asked for.
     pub(crate) depth: i32,
+    /// The batch's choice of thread.
+    pub(crate) thread: u8,
+    /// The batch's single steps before its walks.
+    pub(crate) steps: u8,
     /// What came of it.
     pub(crate) outcome: WalkOutcome,
 }
@@ -68,6 +76,14 @@ pub(crate) struct Examined {
     pub(crate) code: i32,
     /// The faulting instruction.
     pub(crate) instruction: Option<String>,
+    /// Native frames from the fault outwards, as text.
+    pub(crate) backtrace: Vec<String>,
+    /// As in the suspect: a smaller perturbation of the same batch is all that the search looks for.
+    pub(crate) depth: i32,
+    /// As in the suspect.
+    pub(crate) thread: u8,
+    /// As in the suspect.
+    pub(crate) steps: u8,
     /// The kind of code at the walked pc, the blob's name, the offset in it.
     pub(crate) blob: (String, Option<String>, Option<u64>),
 }
@@ -148,8 +164,13 @@ impl Examiner<'_> {
             }
         }
         // Walk once more here, for the details of the smallest form.
+        keep_stacks(Box::leak(vec![0; STACK_BYTES].into_boxed_slice()));
         let outcome = self.walk(moment, &after);
         let fault = *moment.fault();
+        let backtrace = match outcome {
+            WalkOutcome::Fault(_) | WalkOutcome::Hang => self.backtrace(&fault.registers),
+            _ => Vec::new(),
+        };
         let (fault_pc, address, code) = match outcome {
             WalkOutcome::Fault(fault) | WalkOutcome::Wrote(fault) => {
                 (fault.pc.0, fault.address.0, fault.code)
@@ -182,12 +203,36 @@ impl Examiner<'_> {
             address,
             code,
             instruction,
+            backtrace,
+            depth: self.suspect.depth,
+            thread: self.suspect.thread,
+            steps: self.suspect.steps,
             blob: (
                 kind.name().to_owned(),
                 described.as_ref().map(|(name, _)| name.clone()),
                 described.and_then(|(_, offset)| offset),
             ),
         })
+    }
+
+    /// Where the last walk stood when it was given up, up to the walker's entry.
+    fn backtrace(&self, registers: &Registers) -> Vec<String> {
+        let kept = kept_stack();
+        let read = |address| {
+            kept.and_then(|kept| kept.word(address))
+                .or_else(|| read_word(address).ok())
+        };
+        let is_entry = |frame: &SymbolisedPc| frame.short.as_deref() == Some(ENTRY);
+        let mut frames = unwind(&self.world.modules, registers, read, is_entry);
+        // A walker that is no function of libjvm's has been called by the guard, which is no part of it.
+        let guard = |frame: &SymbolisedPc| {
+            let name = frame.short.as_deref().unwrap_or_default();
+            name.starts_with("walkfuzz_guard::")
+        };
+        if let Some(outside) = frames.iter().position(guard) {
+            frames.truncate(outside);
+        }
+        frames.iter().map(ToString::to_string).collect()
     }
 
     fn registers(&self, untouched: &Registers, perturbation: &Perturbation) -> Registers {

@@ -16,6 +16,7 @@ use walkfuzz_walkers::{TraceBuffer, Walker};
 use crate::assemble::{Parts, finding};
 use crate::examine::{self, Examined, Suspect};
 use crate::names::Names;
+use crate::settings::EngineKind;
 use crate::walks::{BatchReport, Bench};
 use crate::watch::Watch;
 use crate::world::World;
@@ -77,6 +78,7 @@ impl Case {
 pub(crate) struct Hunt {
     run: Arc<RunFolder>,
     facts: RunFacts,
+    engine: EngineKind,
     names: Names,
     /// From (signal, pc) to the case.
     sites: HashMap<(i32, u64), usize>,
@@ -100,10 +102,16 @@ pub(crate) struct Found {
 }
 
 impl Hunt {
-    pub(crate) fn new(run: Arc<RunFolder>, facts: RunFacts, assert_poison: Option<u64>) -> Self {
+    pub(crate) fn new(
+        run: Arc<RunFolder>,
+        facts: RunFacts,
+        engine: EngineKind,
+        assert_poison: Option<u64>,
+    ) -> Self {
         Self {
             run,
             facts,
+            engine,
             names: Names::new(assert_poison),
             sites: HashMap::new(),
             cases: Vec::new(),
@@ -180,6 +188,8 @@ impl Hunt {
             signature: signature.to_string(),
             perturbation,
             depth: i32::from(batch.depth.frames()),
+            thread: batch.thread,
+            steps: batch.steps,
             outcome,
         };
         let case = match self
@@ -241,6 +251,7 @@ impl Hunt {
             facts: &self.facts,
             world,
             walker,
+            engine: self.engine,
             suspect,
             batch: &alone,
             moment,
@@ -333,13 +344,7 @@ impl Hunt {
             .copied()
             .unwrap_or(Tier::T4);
         case.class = NaturalClass::from_index(examined.class);
-        crate::assemble::refine(
-            &self.run,
-            &mut case.finding,
-            &examined,
-            &case.perturbation,
-            case.depth,
-        );
+        crate::assemble::refine(&self.run, &mut case.finding, &examined, &case.perturbation);
         self.write(index, world);
     }
 

@@ -9,10 +9,13 @@ use walkfuzz_record::{
     Generation, JvmFacts, MachineFacts, Options, RunFacts, RunFolder, SCHEMA, WalkerInfo,
 };
 
+use walkfuzz_walkers::Walker;
+
 use crate::error::HarnessError;
 use crate::settings::Settings;
 
-/// Makes a run folder for a JVM that is yet to be started.
+/// Makes a run folder for a JVM that is yet to be started. Its facts name the walker that sessions have by default; a session writes
+/// its own.
 ///
 /// # Errors
 /// It cannot be made.
@@ -29,12 +32,17 @@ pub fn create(
     };
     Ok(RunFolder::create(
         &settings.runs,
-        &facts_of(settings, jvm, arguments),
+        &facts_of(settings, jvm, "agct", Generation::Agct, arguments),
     )?)
 }
 
 /// The facts of a session with a running JVM.
-pub(crate) fn facts(settings: &Settings, jvm: &Jvm, arguments: &[String]) -> RunFacts {
+pub(crate) fn facts(
+    settings: &Settings,
+    jvm: &Jvm,
+    walker: &dyn Walker,
+    arguments: &[String],
+) -> RunFacts {
     let jdk = jvm.jdk();
     let collector = jvm
         .arguments()
@@ -52,13 +60,19 @@ pub(crate) fn facts(settings: &Settings, jvm: &Jvm, arguments: &[String]) -> Run
         collector,
         options: jvm.arguments().to_vec(),
     };
-    facts_of(settings, jvm, arguments)
+    facts_of(settings, jvm, walker.name(), walker.generation(), arguments)
 }
 
-fn facts_of(settings: &Settings, jvm: JvmFacts, arguments: &[String]) -> RunFacts {
+fn facts_of(
+    settings: &Settings,
+    jvm: JvmFacts,
+    walker: &str,
+    generation: Generation,
+    arguments: &[String],
+) -> RunFacts {
     let walker = WalkerInfo {
-        name: "agct".to_owned(),
-        generation: Generation::Agct,
+        name: walker.to_owned(),
+        generation,
         version: jvm.version.clone(),
     };
     RunFacts {

@@ -14,7 +14,7 @@ use walkfuzz_context::{Arch, Batch};
 use walkfuzz_coverage::Feedback;
 use walkfuzz_engine::{Engine, Frozen, Request, Shared, Step};
 use walkfuzz_jvm::Jvm;
-use walkfuzz_record::{Counter, Generation, Lane, Recorder, RunFolder, WalkOutcome, WalkerId};
+use walkfuzz_record::{Counter, Lane, Recorder, RunFolder, WalkOutcome, WalkerId};
 use walkfuzz_walkers::{Agct, TraceBuffer, Walker};
 
 use crate::error::HarnessError;
@@ -102,8 +102,8 @@ impl Session {
         Self::start_with_walker(mode, arguments, run, |agct| Box::new(agct))
     }
 
-    /// [`start`](Self::start) with another walker, made from the JVM's own: one with a planted fault, say. The run's facts name
-    /// the JVM's all the same.
+    /// [`start`](Self::start) with another walker, made from the JVM's own: one with a planted fault, say. The run's facts and findings
+    /// have its name.
     ///
     /// # Errors
     /// What this machine lacks for a session.
@@ -132,7 +132,8 @@ impl Session {
             agct,
             timings,
         } = start::start(&settings, options, run.path())?;
-        let mut facts = run::facts(&settings, &jvm, arguments);
+        let walker = walker(agct);
+        let mut facts = run::facts(&settings, &jvm, &*walker, arguments);
         if let Ok(known) = run.facts() {
             // Said by whoever made the folder; this process may be a later one of the same run.
             (facts.started, facts.driver, facts.command) =
@@ -156,12 +157,17 @@ impl Session {
             source,
         })?;
         let progress = Progress::new(mode, &facts, &timings);
-        let hunt = Hunt::new(Arc::clone(&run), facts, world.assert_poison);
+        let hunt = Hunt::new(
+            Arc::clone(&run),
+            facts,
+            settings.engine,
+            world.assert_poison,
+        );
         Ok(Self {
             mode,
             engine,
             world,
-            walker: walker(agct),
+            walker,
             walker_id: WalkerId(0),
             lane,
             feedback: (!settings.blind).then(Feedback::extra_counters),
@@ -291,7 +297,7 @@ impl Session {
 
     /// Feedback, findings and upkeep after a visit.
     fn account(&mut self) -> Result<(), HarnessError> {
-        let generation = Generation::Agct;
+        let generation = self.walker.generation();
         let report: &BatchReport = &self.report;
         if let Some(feedback) = &self.feedback {
             for walk in report.walks() {
@@ -359,6 +365,7 @@ impl Session {
             (Counter::OutsideJava, counts.outside),
             (Counter::Parks, counts.parks),
             (Counter::Steps, counts.steps),
+            (Counter::StaleHits, self.world.stale_hits),
         ] {
             self.lane
                 .add(counter, now.saturating_sub(self.lane.counter(counter)));

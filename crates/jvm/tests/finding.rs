@@ -68,7 +68,7 @@ fn no_jdk_at_all_is_an_error_that_says_where_and_how() {
         "{text}"
     );
     assert!(
-        text.ends_with("bring one with: walkfuzz jdk install 17.0.9"),
+        text.ends_with("bring one with: walkfuzz jdk install 21"),
         "{text}"
     );
 }

@@ -148,6 +148,17 @@ pub struct FindingInput {
     pub index: Option<u8>,
 }
 
+/// An issue of a tracker that a finding looks like.
+#[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct KnownMatch {
+    /// Its name, e.g. `JDK-8313796`.
+    pub id: String,
+    /// What goes wrong, in a line.
+    pub title: String,
+    /// `affected`: this JVM's version is in the issue's range. `not-affected`: outside of it. `unknown`: the issue names none.
+    pub versions: String,
+}
+
 /// How often it happens again at other moments.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Portability {
@@ -221,6 +232,9 @@ pub struct Finding {
     pub count: u64,
     /// Whether a recovery came before it in the same process: it may be a consequence.
     pub tainted: bool,
+    /// Issues that it looks like, the best match first.
+    #[serde(default)]
+    pub known: Vec<KnownMatch>,
     /// The JVM.
     pub jvm: JvmFacts,
     /// The machine.

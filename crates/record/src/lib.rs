@@ -35,7 +35,7 @@ pub mod totals;
 pub use codes::{Code, Generation, code_name};
 pub use error::{RecordError, StoreError};
 pub use facts::{JvmFacts, MachineFacts, ProcessEnd, RunFacts};
-pub use finding::{Finding, FindingVerdict, SCHEMA, Sighting, WitnessCount};
+pub use finding::{Finding, FindingVerdict, KnownMatch, SCHEMA, Sighting, WitnessCount};
 pub use fold::{Folded, fold_lines};
 pub use interval::{Interval, KOfN};
 pub use lane::{Counter, Lane, WalkerId};

@@ -11,6 +11,7 @@ pub const COLUMNS: usize = 80;
 pub const LINES: usize = 24;
 
 const OUTCOME_ROWS: usize = 6;
+const LEAST_OUTCOME_ROWS: usize = 4;
 const FINDING_ROWS: usize = 5;
 
 /// The end screen; every line ends in a newline.
@@ -27,10 +28,18 @@ pub fn end_screen(summary: &Summary) -> String {
         engine(summary),
         time(summary),
     ];
-    lines.extend(outcomes(summary));
-    lines.extend(findings(summary));
-    lines.extend(troubles(summary));
-    lines.push(format!("next      {}", command(summary)));
+    let (troubles, next) = (troubles(summary), next(summary));
+    let rest = usize::from(troubles.is_some()) + next.len();
+    // The table of outcomes makes room where titles or the command need several lines.
+    let wanted = lines.len() + 1 + findings(summary, usize::MAX).len() + rest;
+    let rows = LINES
+        .saturating_sub(wanted)
+        .clamp(LEAST_OUTCOME_ROWS, OUTCOME_ROWS);
+    lines.extend(outcomes(summary, rows));
+    let room = LINES.saturating_sub(lines.len() + rest);
+    lines.extend(findings(summary, room));
+    lines.extend(troubles);
+    lines.extend(next);
     let fitted = lines
         .iter()
         .take(LINES)
@@ -126,7 +135,7 @@ fn time(summary: &Summary) -> String {
     )
 }
 
-fn outcomes(summary: &Summary) -> Vec<String> {
+fn outcomes(summary: &Summary, rows: usize) -> Vec<String> {
     let of = [summary.untouched_walks, summary.perturbed_walks];
     let row = |name: &str, untouched: u64, perturbed: u64| {
         format!(
@@ -143,10 +152,10 @@ fn outcomes(summary: &Summary) -> Vec<String> {
         "outcomes", "untouched", "perturbed"
     )];
     // The last row is for the rest, if one row is not enough for it.
-    let whole = if summary.outcomes.len() > OUTCOME_ROWS {
-        OUTCOME_ROWS - 1
+    let whole = if summary.outcomes.len() > rows {
+        rows - 1
     } else {
-        OUTCOME_ROWS
+        rows
     };
     let (shown, rest) = summary.outcomes.split_at(whole.min(summary.outcomes.len()));
     lines.extend(
@@ -169,7 +178,8 @@ fn outcome_name(outcome: &OutcomeRow) -> String {
     }
 }
 
-fn findings(summary: &Summary) -> Vec<String> {
+/// In at most so many lines; a title that is too long for its line goes on in the next while there are lines to spare.
+fn findings(summary: &Summary, room: usize) -> Vec<String> {
     let last = summary
         .findings
         .iter()
@@ -177,7 +187,8 @@ fn findings(summary: &Summary) -> Vec<String> {
         .map_or(String::new(), |last| {
             format!("; last new after {:.1} s", last.after_seconds)
         });
-    let more = match summary.findings.len().saturating_sub(FINDING_ROWS) {
+    let most = FINDING_ROWS.min(room.saturating_sub(1));
+    let more = match summary.findings.len().saturating_sub(most) {
         0 => String::new(),
         more => format!("; {more} not shown"),
     };
@@ -185,7 +196,7 @@ fn findings(summary: &Summary) -> Vec<String> {
         "findings  {} bugs, {} robustness{last}{more}",
         summary.bugs, summary.robustness
     )];
-    let shown = summary.findings.iter().take(FINDING_ROWS);
+    let shown = summary.findings.iter().take(most);
     let rows: Vec<_> = shown.map(|row| finding(row, summary)).collect();
     // Columns as narrow as they can be: the titles need the room.
     let width = |cell: fn(&FindingCells) -> &str| {
@@ -193,13 +204,47 @@ fn findings(summary: &Summary) -> Vec<String> {
         widths.max().unwrap_or(0)
     };
     let (counts, seen) = (width(|row| &row.count), width(|row| &row.seen));
-    lines.extend(rows.iter().map(|row| {
-        format!(
-            "  {:<9} {:>counts$} {:<seen$}  {}",
-            row.class, row.count, row.seen, row.title
-        )
-    }));
+    let class = width(|row| &row.class);
+    let mut spare = room.saturating_sub(lines.len() + rows.len());
+    for row in &rows {
+        let start = format!(
+            "  {:<class$} {:>counts$} {:<seen$} ",
+            row.class, row.count, row.seen
+        );
+        let indent = start.chars().count();
+        let room = COLUMNS.saturating_sub(indent);
+        let whole = [&*row.title, &*row.known].join(" ");
+        if whole.trim_end().chars().count() <= room {
+            lines.push(start + whole.trim_end());
+        } else if spare > 0 {
+            spare -= 1;
+            let (first, rest) = broken(&row.title, room);
+            lines.push(start + first);
+            let rest = [rest, &*row.known].join(if rest.is_empty() { "" } else { " " });
+            lines.push(format!("{:indent$}{}", "", rest.trim_end()));
+        } else {
+            // What an issue is called says more than the end of a function's name.
+            let room = room.saturating_sub(row.known.chars().count() + 1);
+            lines.push(format!("{start}{} {}", fit(&row.title, room), row.known));
+        }
+    }
     lines
+}
+
+/// Breaks a title where a word or a part of a qualified name ends, at most `columns` from its begin. A title that fits stays whole.
+fn broken(title: &str, columns: usize) -> (&str, &str) {
+    if title.chars().count() <= columns {
+        return (title, "");
+    }
+    let limit = title
+        .char_indices()
+        .nth(columns)
+        .map_or(title.len(), |(at, _)| at);
+    let head = title.get(..limit).unwrap_or(title);
+    let name = head.rfind("::").map(|at| at + 2);
+    let word = head.rfind([' ', '_']).map(|at| at + 1);
+    let at = name.max(word).filter(|at| *at > 0).unwrap_or(limit);
+    title.split_at(at)
 }
 
 struct FindingCells {
@@ -207,6 +252,7 @@ struct FindingCells {
     count: String,
     seen: String,
     title: String,
+    known: String,
 }
 
 fn finding(row: &FindingRow, summary: &Summary) -> FindingCells {
@@ -224,17 +270,44 @@ fn finding(row: &FindingRow, summary: &Summary) -> FindingCells {
     let tainted = if row.tainted { "(tainted) " } else { "" };
     FindingCells {
         class: format!("{} {verdict}", row.tier),
-        count: format!("{}x", count(row.count)),
-        seen: format!("seen {}", witness(row.witness)),
+        count: format!("{}x", short(row.count)),
+        seen: witness(row.witness),
         title: format!("{tainted}{title}"),
+        known: known(row),
     }
+}
+
+/// `(known JDK-8313796)`: the best match whose versions fit or are not known.
+fn known(row: &FindingRow) -> String {
+    let fitting = row
+        .known
+        .iter()
+        .find(|known| known.versions != "not-affected");
+    fitting.map_or_else(String::new, |known| format!("(known {})", known.id))
 }
 
 fn witness(witness: WitnessCount) -> String {
     match witness.observed {
-        0 => format!("never/{}", count(witness.of)),
-        observed => format!("{}/{}", count(observed), count(witness.of)),
+        0 => format!("never/{}", short(witness.of)),
+        observed => format!("{}/{}", short(observed), short(witness.of)),
     }
+}
+
+/// A count in at most four characters: what a table has no room for stands in the finding's own report.
+fn short(number: u64) -> String {
+    let units = [
+        (1_000_000_000_000, "T"),
+        (1_000_000_000, "G"),
+        (1_000_000, "M"),
+        (1_000, "k"),
+    ];
+    let unit = units
+        .iter()
+        .find(|(unit, _)| number >= 10_000 && number >= *unit);
+    unit.map_or_else(
+        || number.to_string(),
+        |(unit, name)| format!("{}{name}", number / unit),
+    )
 }
 
 /// What went wrong with processes and evidence, in one line, if anything did.
@@ -254,13 +327,44 @@ fn troubles(summary: &Summary) -> Option<String> {
     (!parts.is_empty()).then(|| format!("troubles  {}", parts.join(", ")))
 }
 
-/// A command that is cut off is worse than a shorter one.
-fn command(summary: &Summary) -> &str {
-    if "next      ".len() + summary.command.chars().count() <= COLUMNS {
-        &summary.command
-    } else {
-        "walkfuzz report"
+/// The command, on several lines if it must be, as a shell reads it. One that is cut off is worse than a shorter one.
+fn next(summary: &Summary) -> Vec<String> {
+    const LABEL: usize = "next      ".len();
+    const CONTINUED: usize = " \\".len();
+    const MOST: usize = 4;
+    let mut lines: Vec<String> = Vec::new();
+    for word in words(&summary.command) {
+        let width = word.chars().count();
+        match lines.last_mut() {
+            Some(line) if LABEL + line.chars().count() + 1 + width + CONTINUED <= COLUMNS => {
+                line.push(' ');
+                line.push_str(word);
+            }
+            _ => lines.push(word.to_owned()),
+        }
     }
+    let fits = |line: &String| LABEL + line.chars().count() + CONTINUED <= COLUMNS;
+    if lines.len() > MOST || !lines.iter().all(fits) {
+        lines = vec!["walkfuzz report --findings".to_owned()];
+    }
+    let last = lines.len().saturating_sub(1);
+    let labelled = lines.iter().enumerate().map(|(index, line)| {
+        let label = if index == 0 { "next" } else { "" };
+        let end = if index == last { "" } else { " \\" };
+        format!("{label:<LABEL$}{line}{end}")
+    });
+    labelled.collect()
+}
+
+/// The words of a command, those in quotes whole.
+fn words(command: &str) -> Vec<&str> {
+    let (mut quoted, mut escaped) = (false, false);
+    let words = command.split(|c: char| {
+        quoted ^= c == '\'' && !escaped;
+        escaped = c == '\\' && !quoted && !escaped;
+        c == ' ' && !quoted
+    });
+    words.filter(|word| !word.is_empty()).collect()
 }
 
 /// `k of n (share and interval)`.
@@ -396,6 +500,44 @@ mod tests {
         );
         assert_eq!(percent(1, 0), "-");
         assert_eq!(nanoseconds(12_345), "12.3 us");
+    }
+
+    #[test]
+    fn short_numbers_have_four_characters() {
+        let counts = [0, 999, 9_999, 40_312, 999_999, 1_000_000, 12_345_678_901];
+        assert_eq!(
+            counts.map(short),
+            ["0", "999", "9999", "40k", "999k", "1M", "12G"]
+        );
+    }
+
+    #[test]
+    fn titles_break_between_words_or_parts_of_names() {
+        let title = "SIGSEGV in JavaThread::pd_get_top_frame_for_signal_handler";
+        assert_eq!(broken(title, 80), (title, ""));
+        assert_eq!(
+            broken(title, 40),
+            (
+                "SIGSEGV in JavaThread::pd_get_top_frame_",
+                "for_signal_handler"
+            )
+        );
+        assert_eq!(
+            broken(title, 24),
+            (
+                "SIGSEGV in JavaThread::",
+                "pd_get_top_frame_for_signal_handler"
+            )
+        );
+        assert_eq!(broken("unbreakable", 4), ("unbr", "eakable"));
+    }
+
+    #[test]
+    fn a_command_is_split_at_its_words() {
+        assert_eq!(
+            words("A='x y' b  c='it'\\''s z'"),
+            ["A='x y'", "b", "c='it'\\''s z'"]
+        );
     }
 
     #[test]

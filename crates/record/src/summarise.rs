@@ -56,7 +56,11 @@ impl Summary {
         );
         let processes = count_processes(processes);
         let (verdict, reason) = judge(walks, controls, &rows, &processes);
-        let command = rows.iter().find_map(|row| row.command.clone());
+        let first = findings.findings.iter();
+        let command = first
+            .filter_map(|finding| finding.commands.first().map(|command| (command, finding)))
+            .map(|(command, finding)| shortened(command, finding, evidence.folder))
+            .next();
         Self {
             schema: SCHEMA,
             driver: facts.driver.clone(),
@@ -161,6 +165,27 @@ fn seconds_between(start: Timestamp, end: Timestamp) -> f64 {
     end.duration_since(start).as_secs_f64().max(0.0)
 }
 
+/// The command with its artifact as the user would type it: by the run folder's own name, and the first digits of the artifact's.
+fn shortened(command: &str, finding: &Finding, folder: &str) -> String {
+    const DIGITS: usize = 8;
+    let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:".contains(c);
+    let Some(artifact) = &finding.input.artifact else {
+        return command.to_owned();
+    };
+    let (Some((before, _)), Some((parent, name))) =
+        (command.rsplit_once(' '), artifact.rsplit_once('/'))
+    else {
+        return command.to_owned();
+    };
+    // A word in quotes would end its pattern, too.
+    match name.get(..DIGITS) {
+        Some(digits) if command.ends_with(artifact.as_str()) && folder.chars().all(plain) => {
+            format!("{before} {folder}/{parent}/{digits}*")
+        }
+        _ => command.to_owned(),
+    }
+}
+
 fn row(finding: &Finding, started: Timestamp) -> FindingRow {
     FindingRow {
         id: finding.id.clone(),
@@ -172,6 +197,7 @@ fn row(finding: &Finding, started: Timestamp) -> FindingRow {
         tainted: finding.tainted,
         after_seconds: seconds_between(started, finding.first_seen),
         command: finding.commands.first().cloned(),
+        known: finding.known.clone(),
     }
 }
 

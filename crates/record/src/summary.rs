@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::codes::Generation;
 use crate::facts::{JvmFacts, MachineFacts, ProcessEnd, RunFacts};
-use crate::finding::{FindingVerdict, WitnessCount};
+use crate::finding::{FindingVerdict, KnownMatch, WitnessCount};
 use crate::fold::Folded;
 use crate::interval::{Interval, KOfN};
 use crate::outcome::ProcessOutcome;
@@ -104,6 +104,9 @@ pub struct FindingRow {
     pub after_seconds: f64,
     /// The first of [`crate::Finding::commands`].
     pub command: Option<String>,
+    /// [`crate::Finding::known`].
+    #[serde(default)]
+    pub known: Vec<KnownMatch>,
 }
 
 /// What the walks came from.
@@ -219,7 +222,7 @@ pub struct Summary {
     pub processes: Vec<(ProcessOutcome, u64)>,
     /// What is missing.
     pub evidence: EvidenceCounts,
-    /// The one command to paste.
+    /// The one command to paste: the first finding's, else a report.
     pub command: String,
 }
 

@@ -16,6 +16,7 @@ pub mod modules;
 pub mod name;
 pub mod safefetch;
 pub mod table;
+pub mod unwind;
 
 pub use disassemble::{Line, around, instruction_at};
 pub use error::Error;
@@ -24,6 +25,7 @@ pub use modules::{Module, Modules, SymbolisedPc};
 pub use name::{demangle, short_name};
 pub use safefetch::{SafeFetchSite, safefetch_sites};
 pub use table::{Symbol, SymbolTable};
+pub use unwind::{FRAME_LIMIT, unwind};
 
 /// What this crate's functions return.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -4,6 +4,7 @@
 //! offsets into the string table, and nothing is demangled before somebody asks.
 
 use std::fs::File;
+use std::ops::Range;
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
@@ -50,6 +51,9 @@ struct Segment {
     executable: bool,
 }
 
+/// Sections that unwinding wants to know.
+const SECTIONS: [&str; 4] = [".text", ".got", ".eh_frame", ".eh_frame_hdr"];
+
 /// Function and data symbols of an ELF file, by address and by name.
 pub struct SymbolTable {
     path: PathBuf,
@@ -60,6 +64,7 @@ pub struct SymbolTable {
     entries: Vec<Entry>,
     strings: Vec<u8>,
     segments: Vec<Segment>,
+    sections: Vec<(&'static str, Range<u64>)>,
     bytes: Option<Vec<u8>>,
 }
 
@@ -125,6 +130,12 @@ impl SymbolTable {
             }
             None
         });
+        let placed = SECTIONS.into_iter().filter_map(|name| {
+            let (_, section) = sections.section_by_name(endian, name.as_bytes())?;
+            let start = section.sh_addr(endian);
+            Some((name, start..start.checked_add(section.sh_size(endian))?))
+        });
+        let placed = placed.collect();
         let mut symbols = sections
             .symbols(endian, data, elf::SHT_SYMTAB)
             .map_err(elf_error)?;
@@ -167,6 +178,7 @@ impl SymbolTable {
             entries,
             strings,
             segments,
+            sections: placed,
             bytes: None,
         })
     }
@@ -289,6 +301,13 @@ impl SymbolTable {
             .iter()
             .filter(|s| s.executable)
             .map(|s| (s.offset, s.in_file))
+    }
+
+    /// Where a section that is loaded lies, as linked: `.text`, `.got`, `.eh_frame` and `.eh_frame_hdr`.
+    #[must_use]
+    pub fn section(&self, name: &str) -> Option<Range<u64>> {
+        let found = self.sections.iter().find(|(known, _)| *known == name);
+        found.map(|(_, range)| range.clone())
     }
 
     /// `length` bytes at `offset`, read from the file.

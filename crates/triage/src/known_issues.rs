@@ -4,6 +4,7 @@
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::OnceLock;
 
 use regex::Regex;
 use serde::{Deserialize, Deserializer};
@@ -194,6 +195,16 @@ impl KnownIssues {
         Ok(known)
     }
 
+    /// The list that this program was built with, `corpus/known-issues.toml`.
+    #[must_use]
+    pub fn built_in() -> &'static Self {
+        static LIST: OnceLock<KnownIssues> = OnceLock::new();
+        // A test reads the same text, so that a list which cannot be read is never built in.
+        LIST.get_or_init(|| {
+            Self::parse(include_str!("../../../corpus/known-issues.toml")).unwrap_or_default()
+        })
+    }
+
     /// Reads the list's file.
     ///
     /// # Errors
@@ -234,6 +245,18 @@ impl KnownIssues {
             .collect();
         matches.sort_by_key(|found| found.version);
         matches
+    }
+}
+
+impl VersionMatch {
+    /// As findings say it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            VersionMatch::Affected => "affected",
+            VersionMatch::Unknown => "unknown",
+            VersionMatch::NotAffected => "not-affected",
+        }
     }
 }
 

@@ -47,6 +47,33 @@ pub struct Death<'a> {
     pub oom_killed: bool,
 }
 
+impl Ended {
+    /// In words that go behind "process": `killed by SIGKILL`, `exited with 3`.
+    #[must_use]
+    pub fn describe(self) -> String {
+        match self {
+            Ended::ByItself(Exit::Code(code)) => format!("exited with {code}"),
+            Ended::ByItself(Exit::Signal(number)) => match Signal::from_number(number) {
+                Some(signal) => format!("killed by {signal}"),
+                None => format!("killed by signal {number}"),
+            },
+            Ended::StoodStill => "stood still".to_owned(),
+            Ended::OutOfTime => "ran out of time".to_owned(),
+            Ended::Retired => "retired".to_owned(),
+            Ended::Interrupted => "interrupted".to_owned(),
+        }
+    }
+
+    /// The signal that ended it, if one did.
+    #[must_use]
+    pub fn signal(self) -> Option<Signal> {
+        match self {
+            Ended::ByItself(Exit::Signal(number)) => Signal::from_number(number),
+            _ => None,
+        }
+    }
+}
+
 /// What became of the process.
 #[must_use]
 pub fn classify(death: &Death<'_>) -> ProcessOutcome {
@@ -133,5 +160,5 @@ fn fatal_signal(exit: Exit) -> Option<Signal> {
         Exit::Signal(number) => number,
         Exit::Code(code) => code.checked_sub(128)?,
     };
-    Signal::from_number(number).filter(|signal| !matches!(signal, Signal::Other(_)))
+    Signal::from_number(number).filter(|signal| signal.is_crash())
 }

@@ -32,11 +32,15 @@ pub enum Signal {
     Abrt,
     /// Bad system call.
     Sys,
+    /// Killed, by the kernel or by somebody else.
+    Kill,
+    /// Asked to end.
+    Term,
     /// Any other, by its number.
     Other(u8),
 }
 
-const SIGNALS: [(Signal, i32, &str); 7] = [
+const SIGNALS: [(Signal, i32, &str); 9] = [
     (Signal::Segv, 11, "SIGSEGV"),
     (Signal::Bus, 7, "SIGBUS"),
     (Signal::Ill, 4, "SIGILL"),
@@ -44,6 +48,8 @@ const SIGNALS: [(Signal, i32, &str); 7] = [
     (Signal::Trap, 5, "SIGTRAP"),
     (Signal::Abrt, 6, "SIGABRT"),
     (Signal::Sys, 31, "SIGSYS"),
+    (Signal::Kill, 9, "SIGKILL"),
+    (Signal::Term, 15, "SIGTERM"),
 ];
 
 impl Signal {
@@ -57,6 +63,12 @@ impl Signal {
             .ok()
             .filter(|n| (1..=64).contains(n))
             .map(Signal::Other)
+    }
+
+    /// Whether a process gets it for what it did itself. The others are sent to it.
+    #[must_use]
+    pub fn is_crash(self) -> bool {
+        !matches!(self, Signal::Kill | Signal::Term | Signal::Other(_))
     }
 
     /// Its number on Linux.
@@ -110,6 +122,8 @@ pub enum Kind {
     Hang,
     /// `abort` without a reason that is known.
     Abort,
+    /// The process ended and left no crash log: nothing is known but how it ended, and whether a walk was open.
+    Death,
     /// A check of the VM failed: `guarantee`, `fatal`, `ShouldNotReachHere`, in debug builds `assert`.
     Guarantee,
     /// Frames that another witness contradicts.
@@ -120,9 +134,10 @@ pub enum Kind {
     Write,
 }
 
-const WORDS: [(Kind, &str); 6] = [
+const WORDS: [(Kind, &str); 7] = [
     (Kind::Hang, "hang"),
     (Kind::Abort, "abort"),
+    (Kind::Death, "death"),
     (Kind::Guarantee, "guarantee"),
     (Kind::WrongFrames, "wrong-frames"),
     (Kind::Breach, "breach"),
@@ -156,17 +171,36 @@ impl FromStr for Kind {
 pub struct Signature {
     /// The kind of outcome.
     pub kind: Kind,
-    /// The short name of the function that it happened in, as `SymbolisedPc::site` gives it.
+    /// The short name of the function that it happened in, as `SymbolisedPc::site` gives it. Of a death: [`Signature::OPEN_WALK`] or
+    /// [`Signature::NO_OPEN_WALK`].
     pub function: String,
     /// The walker's short name, such as `agct`; [`Signature::NO_WALKER`] for a crash without one.
     pub walker: String,
-    /// What else tells it apart. Of a failed check: its `file:line`, then what failed. Of a breach: which one.
+    /// What else tells it apart. Of a failed check: its `file:line`, then what failed. Of a breach: which one. Of a
+    /// death: how it ended.
     pub detail: Option<String>,
 }
 
 impl Signature {
     /// What [`Signature::walker`] holds if no walker had to do with it.
     pub const NO_WALKER: &str = "none";
+
+    /// What [`Signature::function`] holds for a death inside a walk.
+    pub const OPEN_WALK: &str = "walk";
+
+    /// What [`Signature::function`] holds for a death while no walk was open.
+    pub const NO_OPEN_WALK: &str = "no walk open";
+
+    /// The signature of a process that ended in a way that nobody explains. `how` goes behind "process": `killed by SIGKILL`.
+    #[must_use]
+    pub fn death(how: &str, open_walk: bool, walker: &str) -> Self {
+        let place = if open_walk {
+            Self::OPEN_WALK
+        } else {
+            Self::NO_OPEN_WALK
+        };
+        Self::new(Kind::Death, place, walker).with_detail(how)
+    }
 
     /// A signature without detail.
     #[must_use]
@@ -212,6 +246,14 @@ impl Signature {
             (Kind::Breach, Some(what)) => format!("breach of contract ({what}) in {function}"),
             (Kind::Breach, None) => format!("breach of contract in {function}"),
             (Kind::Write, _) => format!("write to the walked stack in {function}"),
+            (Kind::Death, how) => {
+                let how = how.unwrap_or("ended");
+                if function == Self::OPEN_WALK {
+                    format!("process {how} while walking")
+                } else {
+                    format!("process {how}, {function}, after recoveries")
+                }
+            }
             (kind @ (Kind::Signal(_) | Kind::Hang | Kind::Abort), detail) => {
                 let detail = detail.map(|d| format!(" ({d})")).unwrap_or_default();
                 format!("{kind} in {function}{detail}")
@@ -310,7 +352,7 @@ pub enum SignatureError {
     #[error("a signature has 3 or 4 fields separated by `|`, not {0}")]
     Fields(usize),
     /// An unknown first field.
-    #[error("`{0}` is neither a signal nor hang, abort, guarantee, wrong-frames or breach")]
+    #[error("`{0}` is neither a signal nor hang, abort, death, guarantee, wrong-frames or breach")]
     Kind(String),
     /// A bad escape.
     #[error("`{0}` holds a `%` that begins no escape")]

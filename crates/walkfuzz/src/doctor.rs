@@ -78,7 +78,11 @@ pub(crate) fn run(args: &OutputArgs) -> Result<(), Failure> {
     checks.extend(programs());
     let usable = jdks.iter().filter(|jdk| jdk.usable).count();
     let said = (usable > 0).then(|| format!("{usable} usable of {}", jdks.len()));
-    checks.push(Row::needed("JDK", said, "walkfuzz jdk install 21"));
+    checks.push(Row::needed(
+        "JDK",
+        said,
+        &format!("walkfuzz jdk install {}", walkfuzz_jvm::DEFAULT_JDK),
+    ));
     let ready = checks.iter().all(|row| row.state != State::Missing);
     let diagnosis = Diagnosis {
         ready,

@@ -2,14 +2,11 @@
 
 use serde::Serialize;
 use walkfuzz_context::Arch;
-use walkfuzz_jvm::{CATALOGUE, Candidate, Jdk, JvmError, Places, Wheel, install};
+use walkfuzz_jvm::{CATALOGUE, Candidate, DEFAULT_JDK, Jdk, JvmError, Places, Wheel, install};
 
 use crate::cli::JdkCommand;
 use crate::failure::Failure;
 use crate::table::table;
-
-/// What is installed when nobody says which.
-const DEFAULT: &str = "21";
 
 /// A JDK, or a folder that should be one, as JSON.
 #[derive(Debug, Serialize)]
@@ -199,7 +196,7 @@ fn ensure(wanted: Option<&str>) -> Result<(), Failure> {
     let places = Places::from_env();
     match places.choose(wanted) {
         Ok(jdk) => say(&jdk),
-        Err(JvmError::NoJdk { .. }) => say(&install(DEFAULT, &places)?),
+        Err(JvmError::NoJdk { .. }) => say(&install(DEFAULT_JDK, &places)?),
         Err(JvmError::NoSuchJdk { wanted, .. }) if named(&wanted).is_ok() => {
             say(&install(&wanted, &places)?)
         }

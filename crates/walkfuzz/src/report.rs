@@ -6,7 +6,7 @@ use serde::Serialize;
 use walkfuzz_context::Tier;
 use walkfuzz_harness::campaign::summarise;
 use walkfuzz_record::render::end_screen;
-use walkfuzz_record::{Finding, KOfN, RunFolder, Summary};
+use walkfuzz_record::{Finding, KOfN, KnownMatch, RunFolder, Summary};
 
 use crate::cli::ReportArgs;
 use crate::failure::Failure;
@@ -49,7 +49,7 @@ fn meaning(tier: &str) -> &'static str {
         Some(Tier::T1) => "a state that the code at this pc really passes through",
         Some(Tier::T2) => "an arbitrary fp where fp is no frame pointer",
         Some(Tier::T3) => "pc, sp and fp from different moments of the thread",
-        Some(Tier::T4) => "a context that no running thread has",
+        Some(Tier::T4) => "not shown to be a state that a thread can be in",
         None => "unknown",
     }
 }
@@ -87,6 +87,9 @@ fn in_full(finding: &Finding) -> String {
             finding.jvm.version, finding.jvm.vendor, finding.jvm.collector, finding.jvm.build_id
         ),
     );
+    for known in &finding.known {
+        line("known", &looks_like(known));
+    }
     if let Some(detail) = &finding.outcome.detail {
         line("detail", detail);
     }
@@ -108,8 +111,8 @@ fn in_full(finding: &Finding) -> String {
         if let Some(address) = &finding.outcome.address {
             line("accessed", address);
         }
-        for frame in &site.backtrace {
-            line("", frame);
+        for (index, frame) in site.backtrace.iter().enumerate() {
+            line(if index == 0 { "backtrace" } else { "" }, frame);
         }
     }
     let blob = &finding.blob;
@@ -153,6 +156,16 @@ fn in_full(finding: &Finding) -> String {
         line("again", command);
     }
     text
+}
+
+/// An issue that a finding looks like.
+fn looks_like(known: &KnownMatch) -> String {
+    let versions = match known.versions.as_str() {
+        "affected" => "this version is affected",
+        "not-affected" => "this version is not listed as affected",
+        _ => "its versions are not known",
+    };
+    format!("looks like {}: {} ({versions})", known.id, known.title)
 }
 
 fn witness(finding: &Finding) -> String {

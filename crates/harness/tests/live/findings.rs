@@ -4,6 +4,8 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
+use walkfuzz_context::generate::blind;
+use walkfuzz_context::{Batch, BlobKind, Pc};
 use walkfuzz_harness::{Mode, Session};
 use walkfuzz_record::{Finding, FindingVerdict, OutcomeKind};
 
@@ -19,8 +21,9 @@ fn hunt(
     enough: impl Fn(&[Finding]) -> bool,
 ) -> Vec<Finding> {
     let began = Instant::now();
+    let mut inputs = inputs.iter().cycle();
     loop {
-        for input in inputs.iter().cycle().take(200) {
+        for input in inputs.by_ref().take(200) {
             session.run_input(input).unwrap();
         }
         let found = session.run_folder().findings().unwrap().findings;
@@ -46,7 +49,9 @@ pub(crate) fn minimised() {
     let inputs = [vec![777], vec![5000, 9], vec![64 * 1024, 16]].map(|raised| {
         let mut bytes = vec![0, 8, LEAST - 1];
         bytes.extend(raised);
-        planted::input(&bytes)
+        let mut batch = Batch::decode(&planted::input(&bytes));
+        (batch.thread, batch.steps) = (5, 3);
+        batch.to_bytes()
     });
     let done = |found: &[Finding]| {
         let tried = |finding: &Finding| {
@@ -93,10 +98,124 @@ pub(crate) fn minimised() {
             .is_some_and(|text| text.starts_with("mov")),
         "{site:?}"
     );
+    let frames: Vec<&str> = site.backtrace.iter().map(String::as_str).collect();
+    assert!(
+        matches!(&frames[..], [fault, walker, ..]
+            if fault.contains("planted::read_null") && walker.contains("planted::fault_where_raised")),
+        "{frames:#?}"
+    );
+    assert_eq!(frames.len(), 2, "the guard is no part of it: {frames:#?}");
+    assert_eq!(finding.engine, "live");
+    assert_eq!(finding.walker.name, "raised-sp");
+    assert_eq!(finding.signature.split('|').nth(2), Some("raised-sp"));
+    let facts = session.run_folder().facts().unwrap();
+    assert_eq!(facts.walkers, std::slice::from_ref(&finding.walker));
+    assert!(finding.known.is_empty(), "{:?}", finding.known);
+    // The smallest batch is held as the first one was.
+    let artifact = finding.input.artifact.as_ref().unwrap();
+    let bytes = std::fs::read(session.run_folder().path().join(artifact)).unwrap();
+    let batch = Batch::decode(&bytes);
+    assert_eq!((batch.thread, batch.steps), (5, 3));
+    assert_eq!(batch.walks().len(), 1);
+    let jdk = std::env::var("WALKFUZZ_JDK").unwrap();
+    let expected = format!(
+        "WALKFUZZ_JDK={jdk} WALKFUZZ_WARM_UP_MS=200 cargo fuzz run -s none walk_ucontext '{}'",
+        session.run_folder().path().join(artifact).display()
+    );
+    assert_eq!(finding.commands, [expected]);
     // Each input has one walk that faults; those that were made elsewhere are no sightings.
     assert_eq!(finding.count, summary.engine.inputs);
     assert_eq!(summary.events.recoveries, finding.count + elsewhere.of);
     assert_eq!(summary.untouched_faults.k, 0);
+}
+
+/// Faults in the JVM's own walker are traced back to its entry, their code is named, and what is known of them is said.
+pub(crate) fn traced() {
+    let mut session = survey(planted::nothing);
+    let inputs: Vec<Vec<u8>> = (0..20_000).map(|seed| blind(seed).to_bytes()).collect();
+    let examined = |found: &[Finding]| {
+        let traced = |finding: &&Finding| {
+            let site = finding.site.as_ref();
+            site.is_some_and(|site| site.backtrace.len() > 1)
+        };
+        let deep = |finding: &Finding| {
+            let site = finding.site.as_ref();
+            site.is_some_and(|site| site.backtrace.len() > 2)
+        };
+        found.iter().filter(traced).count() >= 2 && found.iter().any(deep)
+    };
+    // Not every JDK shows as many.
+    hunt(&mut session, &inputs, Duration::from_secs(12), examined);
+    let summary = finished(&mut session);
+    let found = session.run_folder().findings().unwrap().findings;
+    let faults: Vec<&Finding> = found
+        .iter()
+        .filter(|finding| finding.reliability.frozen.is_some() && finding.site.is_some())
+        .collect();
+    assert!(!faults.is_empty(), "{summary:#?}");
+    for finding in &faults {
+        let site = finding.site.as_ref().unwrap();
+        println!(
+            "note: {} in {} {}: {}; known {:?}",
+            finding.title,
+            finding.blob.kind,
+            finding.blob.name.as_deref().unwrap_or("-"),
+            site.backtrace.join(" < "),
+            finding
+                .known
+                .iter()
+                .map(|k| (&k.id, &k.versions))
+                .collect::<Vec<_>>()
+        );
+        let function = site.function.as_deref().unwrap_or("no function");
+        assert!(
+            site.backtrace
+                .first()
+                .is_some_and(|first| first.starts_with(function)),
+            "{site:#?}"
+        );
+        assert!(
+            site.backtrace
+                .last()
+                .is_some_and(|last| last.starts_with("AsyncGetCallTrace+")),
+            "{site:#?}"
+        );
+    }
+    println!("note: {} stale values", summary.events.stale_hits);
+    let named = |name: Option<(String, Option<u64>)>| {
+        name.is_some_and(|(name, _)| {
+            name.contains("(level ") && name.contains('.') && name.contains(", id ")
+        })
+    };
+    let world = session.world();
+    let compiled: Vec<_> = world
+        .code
+        .cache()
+        .blobs
+        .iter()
+        .filter(|blob| {
+            blob.kind == BlobKind::Nmethod && blob.nmethod.is_some_and(|n| n.method.0 != 0)
+        })
+        .collect();
+    let good = compiled
+        .iter()
+        .filter(|blob| named(world.describe_code(Pc(blob.code.start.0))))
+        .count();
+    println!("note: {good} of {} nmethods have a name", compiled.len());
+    assert!(
+        good * 10 >= compiled.len() * 9,
+        "{good} of {}",
+        compiled.len()
+    );
+    let ours = compiled
+        .iter()
+        .filter_map(|blob| world.describe_code(Pc(blob.code.start.0)));
+    let ours: Vec<String> = ours
+        .map(|(name, _)| name)
+        .filter(|name| name.starts_with("walkfuzz.frames."))
+        .collect();
+    assert!(!ours.is_empty());
+    println!("note: {}", ours[0]);
 }
 
 /// Each way to break the contract of a walk has an outcome and becomes a finding.

@@ -26,37 +26,42 @@ pub(crate) fn threads_walked() -> usize {
 
 /// Calls `function` in the place of AsyncGetCallTrace.
 pub(crate) struct Planted {
+    name: &'static str,
     inner: Agct,
     function: WalkFunction,
 }
 
 /// AsyncGetCallTrace itself; the walked threads are counted.
 pub(crate) fn nothing(agct: Agct) -> Box<dyn Walker> {
-    plant(agct, walk)
+    plant("agct", agct, walk)
 }
 
 /// Faults where sp alone was raised by at least [`LEAST`] bytes.
 pub(crate) fn raised_sp(agct: Agct) -> Box<dyn Walker> {
-    plant(agct, fault_where_raised)
+    plant("raised-sp", agct, fault_where_raised)
 }
 
 /// Misbehaves as [`Nudge`] says.
 pub(crate) fn misbehaving(agct: Agct) -> Box<dyn Walker> {
-    plant(agct, misbehave)
+    plant("misbehaving", agct, misbehave)
 }
 
 /// Answers -5 to everything.
 pub(crate) fn refusing(agct: Agct) -> Box<dyn Walker> {
-    plant(agct, refuse)
+    plant("refusing", agct, refuse)
 }
 
-fn plant(inner: Agct, function: WalkFunction) -> Box<dyn Walker> {
-    Box::new(Planted { inner, function })
+fn plant(name: &'static str, inner: Agct, function: WalkFunction) -> Box<dyn Walker> {
+    Box::new(Planted {
+        name,
+        inner,
+        function,
+    })
 }
 
 impl Walker for Planted {
     fn name(&self) -> &'static str {
-        self.inner.name()
+        self.name
     }
 
     fn generation(&self) -> Generation {

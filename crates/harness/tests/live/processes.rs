@@ -137,6 +137,12 @@ pub(crate) fn aborts() {
     };
     println!("note: {}", death.title);
     assert_eq!(
+        death.title,
+        "process killed by SIGABRT while walking via misbehaving [T4]"
+    );
+    assert_eq!(death.outcome.signal.as_deref(), Some("SIGABRT"));
+    assert_eq!(death.engine, "live");
+    assert_eq!(
         death.input.perturbation,
         format!("sp+={}", Nudge::Abort as i64)
     );
@@ -184,6 +190,10 @@ pub(crate) fn killed_in_walk() {
     assert!(input.intact);
     assert_eq!(input.number, 124);
     assert_eq!(input.bytes, planted::input(&[Nudge::Kill as i64]));
+    assert_eq!(
+        found[0].title,
+        "process killed by SIGKILL while walking via misbehaving [T4]"
+    );
     // 123 inputs with a control and a walk each, and the control of the last.
     assert_eq!(lane.walks, 123 * 2 + 1);
     let last = lane.recent.last().unwrap();

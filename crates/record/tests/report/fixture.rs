@@ -5,7 +5,7 @@ use std::path::Path;
 use jiff::Timestamp;
 use walkfuzz_context::{Arch, BlobKind, Registers};
 use walkfuzz_record::finding::{
-    FaultSite, FindingBlob, FindingInput, FindingOutcome, FindingRegisters, Reliability,
+    FaultSite, FindingBlob, FindingInput, FindingOutcome, FindingRegisters, KnownMatch, Reliability,
 };
 use walkfuzz_record::{
     Code, Counter, FaultRecord, Finding, FindingVerdict, Generation, JvmFacts, KOfN, MachineFacts,
@@ -130,6 +130,11 @@ pub(crate) fn finding(function: &str, tier: &str, verdict: FindingVerdict) -> Fi
         last_seen: at(48),
         count: 1203,
         tainted: false,
+        known: vec![KnownMatch {
+            id: "JDK-8313796".into(),
+            title: "a method that cannot be read".into(),
+            versions: "affected".into(),
+        }],
         jvm: jvm(),
         machine: machine(),
         commands: vec![format!("walkfuzz repro {id}"), "walkfuzz explain ID".into()],

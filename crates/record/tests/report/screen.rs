@@ -102,6 +102,70 @@ fn findings_stand_in_order_with_tier_witness_and_count() {
 }
 
 #[test]
+fn a_long_title_goes_on_in_the_next_line_while_there_are_lines() {
+    let name = "JavaThread::pd_get_top_frame_for_signal_handler";
+    let long = finding(name, "T2", FindingVerdict::Bug);
+    let screen = end_screen(&summary(GOOD, std::slice::from_ref(&long), &[]));
+    assert_fits(&screen);
+    let rows: Vec<&str> = screen
+        .lines()
+        .skip_while(|line| !line.starts_with("findings"))
+        .collect();
+    assert_eq!(
+        rows[1..3],
+        [
+            "  T2 bug 1203x 12/40k SIGSEGV in JavaThread::pd_get_top_frame_for_signal_handler",
+            "                      (known JDK-8313796)",
+        ]
+    );
+}
+
+#[test]
+fn the_next_command_runs_the_first_finding_again() {
+    let mut bug = finding("nmethod::get_original_pc", "T1", FindingVerdict::Bug);
+    let hash = "9f86d081884c7d659a2feaa0c55ad015a3bf4f1b2b0b822cd15d6c15b0f00a08";
+    let artifact = format!("artifacts/{hash}");
+    bug.commands = vec![format!(
+        "WALKFUZZ_JDK=17.0.15 WALKFUZZ_GC=z WALKFUZZ_JAVA_OPTIONS='-XX:+UseX -Da=b' \
+         cargo fuzz run -s none walk_ucontext /home/me/walkfuzz-runs/20260301T093000.000Z-4711/{artifact}"
+    )];
+    bug.input.artifact = Some(artifact);
+    bug.known[0].versions = "not-affected".into();
+    let processes = [process(ProcessOutcome::AbortInWalk)];
+    let many: Vec<Finding> = std::iter::once(bug)
+        .chain((0..7).map(|number| {
+            let name = format!("frame::a_function_with_a_name_that_is_much_too_long_{number}");
+            finding(&name, "T4", FindingVerdict::Robustness)
+        }))
+        .collect();
+    let screen = end_screen(&summary(GOOD, &many, &processes));
+    assert_fits(&screen);
+    let next: Vec<&str> = screen
+        .lines()
+        .skip_while(|line| !line.starts_with("next"))
+        .collect();
+    assert_eq!(
+        next,
+        [
+            "next      WALKFUZZ_JDK=17.0.15 WALKFUZZ_GC=z \\",
+            "          WALKFUZZ_JAVA_OPTIONS='-XX:+UseX -Da=b' cargo fuzz run -s none \\",
+            "          walk_ucontext \\",
+            "          walkfuzz-runs/20260301T093000.000Z-4711/artifacts/9f86d081*",
+        ]
+    );
+    // What other versions have does not explain it; what this one has does.
+    assert!(screen.contains("; 4 not shown"), "{screen}");
+    assert_eq!(screen.matches("(known JDK-8313796)").count(), 3, "{screen}");
+    let mut wide = many[0].clone();
+    wide.commands = vec!["x".repeat(200)];
+    let screen = end_screen(&summary(GOOD, &[wide], &processes));
+    assert!(
+        screen.ends_with("next      walkfuzz report --findings\n"),
+        "{screen}"
+    );
+}
+
+#[test]
 fn a_vacuous_run_is_never_a_pass() {
     let walks = Walks {
         controls: 1_000,
@@ -221,6 +285,7 @@ fn summary_rows() -> walkfuzz_record::summary::FindingRow {
         count: finding.count,
         tainted: true,
         after_seconds: 1.0,
+        known: Vec::new(),
         command: None,
     }
 }

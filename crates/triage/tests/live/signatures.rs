@@ -66,15 +66,15 @@ fn wrong_texts_are_refused() {
         ),
         (
             "SIGFOO|f|w",
-            "`SIGFOO` is neither a signal nor hang, abort, guarantee, wrong-frames or breach",
+            "`SIGFOO` is neither a signal nor hang, abort, death, guarantee, wrong-frames or breach",
         ),
         (
             "SIG11|f|w",
-            "`SIG11` is neither a signal nor hang, abort, guarantee, wrong-frames or breach",
+            "`SIG11` is neither a signal nor hang, abort, death, guarantee, wrong-frames or breach",
         ),
         (
             "SIG+40|f|w",
-            "`SIG+40` is neither a signal nor hang, abort, guarantee, wrong-frames or breach",
+            "`SIG+40` is neither a signal nor hang, abort, death, guarantee, wrong-frames or breach",
         ),
         ("hang|f%|w", "`f%` holds a `%` that begins no escape"),
     ] {
@@ -127,4 +127,32 @@ proptest! {
             None => prop_assert!(!(1..=64).contains(&number)),
         }
     }
+}
+
+#[test]
+fn a_death_is_called_what_is_known_of_it() {
+    use walkfuzz_triage::{Ended, Exit};
+
+    let title = |ended: Ended, open_walk| {
+        let signature = Signature::death(&ended.describe(), open_walk, "agct");
+        assert_eq!(signature.to_string().parse(), Ok(signature.clone()));
+        signature.title(Some(Tier::T4))
+    };
+    let killed = Ended::ByItself(Exit::Signal(9));
+    assert_eq!(
+        title(killed, true),
+        "process killed by SIGKILL while walking via agct [T4]"
+    );
+    assert_eq!(
+        title(killed, false),
+        "process killed by SIGKILL, no walk open, after recoveries via agct [T4]"
+    );
+    assert_eq!(
+        title(Ended::ByItself(Exit::Code(77)), true),
+        "process exited with 77 while walking via agct [T4]"
+    );
+    assert_eq!(
+        title(Ended::StoodStill, true),
+        "process stood still while walking via agct [T4]"
+    );
 }

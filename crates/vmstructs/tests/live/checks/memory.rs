@@ -1,9 +1,11 @@
 //! Heap, metadata and polling page.
 
+use std::collections::BTreeSet;
+
 use walkfuzz_context::Address;
 use walkfuzz_vmstructs::{
     CodeCache, FlagValue, HeapSource, Maps, Memory, java_heap, klass_base, method_metadata,
-    poll_page,
+    method_name, poll_page,
 };
 
 use super::Context;
@@ -64,6 +66,35 @@ pub(crate) fn check(context: &Context<'_>) {
         string_methods > 3,
         "{string_methods} compiled methods of String"
     );
+    let mut names = BTreeSet::new();
+    for one in &metadata {
+        let name = method_name(context.hotspot, context.memory, one.method)
+            .unwrap_or_else(|| panic!("no name of {one:?}"));
+        assert_eq!(
+            name.class,
+            class_name(context, one.holder).replace('/', ".")
+        );
+        assert!(
+            name.descriptor.starts_with('(') && name.descriptor.contains(')'),
+            "{name}"
+        );
+        names.insert(name.to_string());
+    }
+    // Whatever else was compiled: the class library's own start uses these, and no JDK has renamed them.
+    let known = [
+        "java.lang.String.hashCode()I",
+        "java.lang.String.charAt(I)C",
+        "java.lang.String.equals(Ljava/lang/Object;)Z",
+        "java.lang.Object.<init>()V",
+    ];
+    let known: Vec<&str> = known
+        .into_iter()
+        .filter(|name| names.contains(*name))
+        .collect();
+    assert!(known.len() >= 2, "{known:?} in {names:?}");
+    for wild in [Address(0), Address(8), heap.spans[0].start, page] {
+        assert_eq!(method_name(context.hotspot, context.memory, wild), None);
+    }
     let base = klass_base(context.hotspot, context.memory);
     println!(
         "  heap {total:#x} bytes in {} ranges ({:?}), poll page {page}, {} methods' metadata ({string_methods} of String), class base {base:?}",
