@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use walkfuzz_record::render::end_screen;
 use walkfuzz_record::summary::Evidence;
 use walkfuzz_record::{
-    Counter, ProcessEnd, Record, RunFolder, SCHEMA, StoreError, Summary, Totals,
+    Counter, FindingVerdict, ProcessEnd, Record, RunFolder, SCHEMA, StoreError, Summary, Totals,
 };
 use walkfuzz_triage::{Blame, CrashLog, Death, Ended, Exit, blame, classify};
 
@@ -198,6 +198,8 @@ fn note_end(book: &Book<'_>, pid: i32, end: ChildEnd, interrupted: bool) -> Died
     if outcome.is_orderly() {
         return DiedOf::Nothing;
     }
+    // A user or the kernel (memory) sent it, and it hits a walk as often as the process walks: a suspicion, never a bug.
+    let killed = end == ChildEnd::Killed(libc::SIGKILL);
     let tainted = match blame(outcome, &death) {
         Blame::Walk => false,
         Blame::Recovery => true,
@@ -209,10 +211,18 @@ fn note_end(book: &Book<'_>, pid: i32, end: ChildEnd, interrupted: bool) -> Died
         }
     };
     if let (Ok(facts), Some(record)) = (folder.facts(), record) {
-        let finding =
+        let mut finding =
             crate::assemble::death(folder, &facts, &record, outcome, log.as_ref(), tainted);
+        if killed {
+            finding.tainted = true;
+            finding.verdict = FindingVerdict::Robustness;
+        }
         eprintln!("walkfuzz: process {pid} died: {}", finding.title);
         book.check(folder.append_finding(&finding));
     }
-    DiedOf::Walk
+    if killed {
+        DiedOf::Nothing
+    } else {
+        DiedOf::Walk
+    }
 }
