@@ -1,20 +1,25 @@
 //! A surveying run from outside: the run folder, children that come and go, the summary at the end.
 
+use std::cell::Cell;
 use std::path::PathBuf;
 
 use jiff::Timestamp;
 use walkfuzz_record::render::end_screen;
 use walkfuzz_record::summary::Evidence;
-use walkfuzz_record::{Counter, ProcessEnd, Record, RunFolder, SCHEMA, Summary, Totals};
+use walkfuzz_record::{
+    Counter, FindingVerdict, ProcessEnd, Record, RunFolder, SCHEMA, StoreError, Summary, Totals,
+};
 use walkfuzz_triage::{Blame, CrashLog, Death, Ended, Exit, blame, classify};
 
 use crate::error::HarnessError;
 use crate::settings::{EngineKind, Settings};
-use crate::supervisor::{ChildEnd, Next, RETIRED, Side, remaining_arguments, supervise};
+use crate::supervisor::{ChildEnd, DiedOf, RETIRED, Side, remaining_arguments, supervise};
 use crate::{run, start};
 
 pub use crate::run::{create as create_run, end_process};
 
+/// The exit code of a run that its surroundings have spoilt.
+const ENVIRONMENT: i32 = 3;
 /// libFuzzer's exit status when a unit took too long (`-timeout_exitcode`, FuzzerFlags.def).
 const LIBFUZZER_TIMEOUT: i32 = 70;
 
@@ -42,33 +47,60 @@ pub fn begin(settings: &Settings, arguments: &[String]) -> Result<Role, HarnessE
         Some(path) => RunFolder::open(path)?,
         None => run::create(settings, &options, arguments)?,
     };
-    let side = supervise(|pid, end, next| note_end(&folder, settings.engine, pid, end, next))
-        .map_err(|source| HarnessError::System {
-            what: "cannot fork a child",
-            source,
-        })?;
+    let book = Book::new(&folder);
+    let note = |pid, end, interrupted| note_end(&book, settings.engine, pid, end, interrupted);
+    let side = supervise(note).map_err(|source| HarnessError::System {
+        what: "cannot fork a child",
+        source,
+    })?;
     match side {
         Side::Child { generation: 0, .. } => Ok(Role::Child {
             run: folder,
             arguments: arguments.to_vec(),
         }),
-        Side::Child { elapsed, .. } => {
-            match remaining_arguments(arguments, elapsed, inputs_done(&folder)) {
-                Some(arguments) => Ok(Role::Child {
-                    run: folder,
-                    arguments,
-                }),
-                None => run::end_process(0),
-            }
-        }
+        Side::Child {
+            elapsed,
+            generation,
+        } => match remaining_arguments(arguments, elapsed, inputs_done(&folder), generation) {
+            Some(arguments) => Ok(Role::Child {
+                run: folder,
+                arguments,
+            }),
+            None => run::end_process(0),
+        },
         Side::Parent { code, .. } => {
-            finish(&folder);
+            finish(&book);
             if given.is_none()
                 && let Ok(summary) = summarise(&folder)
             {
                 eprintln!("{}", end_screen(&summary));
             }
-            Ok(Role::Done(code))
+            // Lost evidence is no success.
+            let lost = code == 0 && book.lost.get();
+            Ok(Role::Done(if lost { ENVIRONMENT } else { code }))
+        }
+    }
+}
+
+/// The run folder as the parent writes it, and whether something could not be written: the disk may be full.
+struct Book<'a> {
+    folder: &'a RunFolder,
+    lost: Cell<bool>,
+}
+
+impl<'a> Book<'a> {
+    fn new(folder: &'a RunFolder) -> Self {
+        Self {
+            folder,
+            lost: Cell::new(false),
+        }
+    }
+
+    /// Says what could not be written.
+    fn check<T>(&self, result: Result<T, StoreError>) {
+        if let Err(error) = result {
+            eprintln!("walkfuzz: {error}");
+            self.lost.set(true);
         }
     }
 }
@@ -92,14 +124,15 @@ pub fn summarise(folder: &RunFolder) -> Result<Summary, HarnessError> {
     }))
 }
 
-fn finish(folder: &RunFolder) {
+fn finish(book: &Book<'_>) {
+    let folder = book.folder;
     let Ok(mut facts) = folder.facts() else {
         return;
     };
     facts.finished = Some(Timestamp::now());
-    let _ = folder.write_facts(&facts);
+    book.check(folder.write_facts(&facts));
     if let Ok(records) = folder.records() {
-        let _ = folder.export_histograms(&Totals::of(records.iter().flatten()), facts.started);
+        book.check(folder.export_histograms(&Totals::of(records.iter().flatten()), facts.started));
     }
 }
 
@@ -114,7 +147,14 @@ fn inputs_done(folder: &RunFolder) -> u64 {
 }
 
 /// Writes down what became of a child; a death that a walk is to blame for is a finding.
-fn note_end(folder: &RunFolder, engine: EngineKind, pid: i32, end: ChildEnd, next: Next) {
+fn note_end(
+    book: &Book<'_>,
+    engine: EngineKind,
+    pid: i32,
+    end: ChildEnd,
+    interrupted: bool,
+) -> DiedOf {
+    let folder = book.folder;
     let record = folder.records().ok().and_then(|records| {
         records
             .into_iter()
@@ -131,7 +171,7 @@ fn note_end(folder: &RunFolder, engine: EngineKind, pid: i32, end: ChildEnd, nex
         ChildEnd::Killed(signal) => (None, Some(signal)),
     };
     let ended = match end {
-        _ if next == Next::End(130) => Ended::Interrupted,
+        _ if interrupted => Ended::Interrupted,
         ChildEnd::Exited(RETIRED) => Ended::Retired,
         // Told by the session or by libFuzzer on purpose: an error that was named, or a survey that was told to stop.
         ChildEnd::Exited(0..=4) => Ended::ByItself(Exit::Code(0)),
@@ -159,10 +199,12 @@ fn note_end(folder: &RunFolder, engine: EngineKind, pid: i32, end: ChildEnd, nex
         in_flight: in_flight.clone(),
         crash_log: log.is_some().then(|| path.display().to_string()),
     };
-    let _ = folder.append_process(&process);
+    book.check(folder.append_process(&process));
     if outcome.is_orderly() {
-        return;
+        return DiedOf::Nothing;
     }
+    // A user or the kernel (memory) sent it, and it hits a walk as often as the process walks: a suspicion, never a bug.
+    let killed = end == ChildEnd::Killed(libc::SIGKILL);
     let tainted = match blame(outcome, &death) {
         Blame::Walk => false,
         Blame::Recovery => true,
@@ -172,11 +214,11 @@ fn note_end(folder: &RunFolder, engine: EngineKind, pid: i32, end: ChildEnd, nex
                 ended.describe(),
                 outcome.name()
             );
-            return;
+            return DiedOf::Nothing;
         }
     };
     if let (Ok(facts), Some(record)) = (folder.facts(), record) {
-        let finding = crate::assemble::death(&crate::assemble::Remains {
+        let mut finding = crate::assemble::death(&crate::assemble::Remains {
             run: folder,
             facts: &facts,
             engine,
@@ -186,7 +228,16 @@ fn note_end(folder: &RunFolder, engine: EngineKind, pid: i32, end: ChildEnd, nex
             log: log.as_ref(),
             tainted,
         });
+        if killed {
+            finding.tainted = true;
+            finding.verdict = FindingVerdict::Robustness;
+        }
         eprintln!("walkfuzz: process {pid} died: {}", finding.title);
-        let _ = folder.append_finding(&finding);
+        book.check(folder.append_finding(&finding));
+    }
+    if killed {
+        DiedOf::Nothing
+    } else {
+        DiedOf::Walk
     }
 }

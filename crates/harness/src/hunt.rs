@@ -86,6 +86,8 @@ pub(crate) struct Hunt {
     examinations: u32,
     recovered: bool,
     last_new: Option<Instant>,
+    /// Whether it was said that findings cannot be written.
+    complained: bool,
 }
 
 /// What the progress line shows.
@@ -118,6 +120,7 @@ impl Hunt {
             examinations: 0,
             recovered: false,
             last_new: None,
+            complained: false,
         }
     }
 
@@ -260,7 +263,7 @@ impl Hunt {
             witness: world.witness.witness(class),
             tainted: self.recovered,
         });
-        let _ = self.run.append_finding(&finding);
+        self.append(&finding);
         self.last_new = Some(Instant::now());
         self.cases.push(Case {
             signature: suspect.signature.clone(),
@@ -359,8 +362,24 @@ impl Hunt {
         crate::assemble::judge(&mut case.finding, case.tier, witness, case.elsewhere);
         case.finding.count = case.unwritten;
         case.finding.last_seen = Timestamp::now();
-        if self.run.append_finding(&case.finding).is_ok() {
+        let finding = case.finding.clone();
+        if self.append(&finding)
+            && let Some(case) = self.cases.get_mut(index)
+        {
             case.unwritten = 0;
+        }
+    }
+
+    /// Whether it was written; if not, says so once, since a full disk stays full for a while.
+    fn append(&mut self, finding: &Finding) -> bool {
+        match self.run.append_finding(finding) {
+            Ok(_) => true,
+            Err(error) => {
+                if !std::mem::replace(&mut self.complained, true) {
+                    eprintln!("walkfuzz: {error}; findings are counted, but not kept");
+                }
+                false
+            }
         }
     }
 

@@ -12,7 +12,8 @@ use walkfuzz_record::RunFolder;
 
 use crate::campaign::{self, Role};
 use crate::run::end_process;
-use crate::{HarnessError, InputVerdict, Mode, Session, Settings};
+use crate::supervisor::LIBFUZZER_INTERRUPTED;
+use crate::{HarnessError, InputVerdict, Mode, Session, Settings, interrupt};
 
 /// AddressSanitizer's part of the bargain: the synchronous signals belong to the JVM and to the guard, the alternate
 /// stacks are theirs, and a JVM's memory is neither leaked nor on a fake stack.
@@ -110,12 +111,6 @@ pub fn mode(arguments: &[String], is_file: impl Fn(&str) -> bool) -> Option<Mode
 /// than it began on.
 static SESSION: AtomicPtr<Session> = AtomicPtr::new(std::ptr::null_mut());
 
-/// Ends the process the way a program with a missing prerequisite does (exit code 3).
-fn environment_error(error: &dyn std::fmt::Display) -> ! {
-    eprintln!("error: {error}");
-    std::process::exit(3)
-}
-
 /// `LLVMFuzzerInitialize`: extends the arguments and starts the session, before libFuzzer installs its handlers.
 ///
 /// # Safety
@@ -134,7 +129,10 @@ pub unsafe fn initialize(argc: *mut c_int, argv: *mut *mut *mut c_char) -> c_int
         })
         .collect::<Result<_, _>>()
         .unwrap_or_else(|error| {
-            environment_error(&format_args!("an argument is no text: {error}"))
+            fail(
+                USAGE,
+                &format_args!("an argument is not valid UTF-8: {error}"),
+            )
         });
     let mut extended = extend_arguments(&arguments);
     // `cargo fuzz fmt` only wants a text: no JVM for that.
@@ -152,8 +150,8 @@ pub unsafe fn initialize(argc: *mut c_int, argv: *mut *mut *mut c_char) -> c_int
         .iter()
         .map(|argument| CString::new(argument.as_str()).map(CString::into_raw))
         .collect::<Result<_, _>>()
-        .unwrap_or_else(|error| environment_error(&error));
-    let length = c_int::try_from(pointers.len()).unwrap_or_else(|error| environment_error(&error));
+        .unwrap_or_else(|error| fail(USAGE, &error));
+    let length = c_int::try_from(pointers.len()).unwrap_or_else(|error| fail(USAGE, &error));
     pointers.push(std::ptr::null_mut());
     // SAFETY: argc and argv are valid for writes (see above); the leaked array ends with a null pointer like main's.
     unsafe {
@@ -164,8 +162,11 @@ pub unsafe fn initialize(argc: *mut c_int, argv: *mut *mut *mut c_char) -> c_int
     if let Some(mode) = mode {
         match Session::start(mode, &extended, run) {
             Ok(session) => SESSION.store(Box::into_raw(Box::new(session)), Ordering::Release),
-            Err(error) => fail(&error),
+            Err(error) => give_up(&error),
         }
+        // After the JVM, which takes these signals for its own shutdown. libFuzzer leaves handlers alone that it finds, and its own
+        // would end the process without a word to the session.
+        interrupt::catch_once(LIBFUZZER_INTERRUPTED);
         // SAFETY: the handler may run on any thread that ends the process.
         unsafe { on_exit(at_exit, std::ptr::null_mut()) };
     }
@@ -174,7 +175,7 @@ pub unsafe fn initialize(argc: *mut c_int, argv: *mut *mut *mut c_char) -> c_int
 
 /// Lets a parent process watch over a survey; returns in the child, with the arguments that are left.
 fn supervise(arguments: &mut Vec<String>) -> Option<RunFolder> {
-    let settings = Settings::from_environment().unwrap_or_else(|error| fail(&error));
+    let settings = Settings::from_environment().unwrap_or_else(|error| give_up(&error));
     if !settings.supervise || settings.strict {
         return None;
     }
@@ -187,13 +188,22 @@ fn supervise(arguments: &mut Vec<String>) -> Option<RunFolder> {
             Some(run)
         }
         Ok(Role::Done(code)) => end_process(code),
-        Err(error) => fail(&error),
+        Err(error) => give_up(&error),
     }
 }
 
-fn fail(error: &HarnessError) -> ! {
+/// Exit codes of errors that are no session's.
+const USAGE: c_int = 2;
+const ENVIRONMENT: c_int = 3;
+
+/// The one way to end with an error: one sentence, and no exit handlers, because a JVM may be running.
+fn fail(code: c_int, error: &dyn std::fmt::Display) -> ! {
     eprintln!("error: {error}");
-    end_process(error.exit_code())
+    end_process(code)
+}
+
+fn give_up(error: &HarnessError) -> ! {
+    fail(error.exit_code(), error)
 }
 
 unsafe extern "C" {
@@ -220,19 +230,29 @@ fn debug_path() -> Option<OsString> {
 pub fn test_input(data: &[u8]) -> c_int {
     // SAFETY: the pointer is null or the leaked session's; libFuzzer runs one input at a time, so nobody else borrows it.
     match unsafe { SESSION.load(Ordering::Acquire).as_mut() } {
-        Some(session) => match session.run_input(data) {
-            Ok(InputVerdict::Keep) => 0,
-            Ok(InputVerdict::Reject) => -1,
-            Err(error) => {
+        Some(session) => {
+            let verdict = session.run_input(data);
+            if interrupt::seen() {
                 session.finish();
-                fail(&error)
+                end_process(LIBFUZZER_INTERRUPTED)
             }
-        },
+            match verdict {
+                Ok(InputVerdict::Keep) => 0,
+                Ok(InputVerdict::Reject) => -1,
+                Err(error) => {
+                    session.finish();
+                    give_up(&error)
+                }
+            }
+        }
         None => {
             if let Some(path) = debug_path()
                 && let Err(error) = std::fs::write(&path, Session::describe(data))
             {
-                environment_error(&format_args!("cannot write {}: {error}", path.display()));
+                fail(
+                    ENVIRONMENT,
+                    &format_args!("cannot write {}: {error}", path.display()),
+                );
             }
             -1
         }

@@ -113,7 +113,11 @@ impl Session {
         run: Option<RunFolder>,
         walker: impl FnOnce(Agct) -> Box<dyn Walker>,
     ) -> Result<Self, HarnessError> {
-        let settings = Settings::from_environment()?;
+        let mut settings = Settings::from_environment()?;
+        if mode == Mode::Survey {
+            // A fuzzer brings many inputs: each has its one moment, as in a survey.
+            settings.attempts = 1;
+        }
         let mode = if settings.strict && mode == Mode::Survey {
             Mode::Strict
         } else {
@@ -423,10 +427,12 @@ impl Session {
             }
             self.upkeep()?;
         }
-        eprintln!(
-            "walkfuzz: not reproduced at {} moments",
-            self.settings.attempts
-        );
+        if self.settings.attempts > 1 {
+            eprintln!(
+                "walkfuzz: not reproduced at {} moments",
+                self.settings.attempts
+            );
+        }
         Ok(InputVerdict::Keep)
     }
 

@@ -10,10 +10,13 @@ use std::time::{Duration, Instant};
 /// The exit status of a child that wants to be replaced: enough recoveries, or a failed control.
 pub const RETIRED: i32 = 91;
 /// libFuzzer's exit status after SIGINT (`-interrupted_exitcode`, FuzzerOptions.h).
-const LIBFUZZER_INTERRUPTED: i32 = 72;
+pub const LIBFUZZER_INTERRUPTED: i32 = 72;
 /// Children that die this young, this often in a row, are not worth another try.
 const YOUNG: Duration = Duration::from_secs(5);
 const YOUNG_DEATHS: u32 = 3;
+/// The same for deaths that a walk is to blame for: those are findings, and what a run is for. Only a subject that does nothing
+/// but die ends it.
+const YOUNG_FINDINGS: u32 = 20;
 
 /// How a child ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,10 +54,32 @@ pub enum Side {
     },
 }
 
+/// Who a child's death is to be blamed on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum DiedOf {
+    /// A walk, or the recovery from one: a finding.
+    Walk,
+    /// Nothing that is known, or it did not die.
+    Nothing,
+}
+
+/// Children in a row that died young.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct YoungDeaths {
+    all: u32,
+    of_nothing: u32,
+}
+
 /// Decides from a child's end. `interrupted`: the user asked for the end. `lived`: how long the child lived.
 #[must_use]
-pub fn next(end: ChildEnd, interrupted: bool, lived: Duration, young_deaths: &mut u32) -> Next {
-    if interrupted || end == ChildEnd::Exited(LIBFUZZER_INTERRUPTED) {
+pub fn next(
+    end: ChildEnd,
+    interrupted: bool,
+    lived: Duration,
+    died_of: DiedOf,
+    young: &mut YoungDeaths,
+) -> Next {
+    if interrupted {
         return Next::End(130);
     }
     match end {
@@ -62,12 +87,17 @@ pub fn next(end: ChildEnd, interrupted: bool, lived: Duration, young_deaths: &mu
         ChildEnd::Exited(code @ (2..=4)) => Next::End(code),
         ChildEnd::Exited(1) => Next::End(1),
         ChildEnd::Exited(RETIRED) => {
-            *young_deaths = 0;
+            *young = YoungDeaths::default();
             Next::Restart
         }
         ChildEnd::Exited(_) | ChildEnd::Killed(_) => {
-            *young_deaths = if lived < YOUNG { *young_deaths + 1 } else { 0 };
-            if *young_deaths >= YOUNG_DEATHS {
+            if lived < YOUNG {
+                young.all += 1;
+                young.of_nothing += u32::from(died_of == DiedOf::Nothing);
+            } else {
+                *young = YoungDeaths::default();
+            }
+            if young.of_nothing >= YOUNG_DEATHS || young.all >= YOUNG_FINDINGS {
                 Next::End(3)
             } else {
                 Next::Restart
@@ -89,15 +119,16 @@ extern "C" fn on_interrupt(signal: i32) {
     }
 }
 
-/// Forks children until the run is over. `ended` is told of each child's pid, end and next step.
+/// Forks children until the run is over. `ended` is told of each child's pid, its end, and whether the user asked for that; it
+/// answers what the child died of.
 ///
 /// Returns once in each child, and once in the parent.
 ///
 /// # Errors
 /// The kernel's, when it cannot fork.
-pub fn supervise(mut ended: impl FnMut(i32, ChildEnd, Next)) -> std::io::Result<Side> {
+pub fn supervise(mut ended: impl FnMut(i32, ChildEnd, bool) -> DiedOf) -> std::io::Result<Side> {
     let began = Instant::now();
-    let mut young_deaths = 0;
+    let mut young = YoungDeaths::default();
     let mut generation = 0;
     let previous = [libc::SIGINT, libc::SIGTERM, libc::SIGHUP].map(|signal| {
         // SAFETY: the handler is async-signal-safe.
@@ -129,13 +160,11 @@ pub fn supervise(mut ended: impl FnMut(i32, ChildEnd, Next)) -> std::io::Result<
         let end = wait(pid)?;
         CHILD.store(0, Ordering::Relaxed);
         generation += 1;
-        let next = next(
-            end,
-            INTERRUPTED.load(Ordering::Relaxed),
-            born.elapsed(),
-            &mut young_deaths,
-        );
-        ended(pid, end, next);
+        let lived = born.elapsed();
+        let interrupted =
+            INTERRUPTED.load(Ordering::Relaxed) || end == ChildEnd::Exited(LIBFUZZER_INTERRUPTED);
+        let died_of = ended(pid, end, interrupted);
+        let next = next(end, interrupted, lived, died_of, &mut young);
         if let Next::End(code) = next {
             return Ok(Side::Parent {
                 code,
@@ -163,7 +192,8 @@ fn wait(pid: i32) -> std::io::Result<ChildEnd> {
     }
 }
 
-/// libFuzzer's arguments for a later child: what is left of the time and of the runs.
+/// libFuzzer's arguments for a later child: what is left of the time and of the runs, and a seed of its own, lest it try what the
+/// one before has tried.
 ///
 /// `None` when nothing is left, so that the run is over.
 #[must_use]
@@ -171,6 +201,7 @@ pub fn remaining_arguments(
     arguments: &[String],
     elapsed: Duration,
     runs_done: u64,
+    generation: u32,
 ) -> Option<Vec<String>> {
     let mut rest = Vec::with_capacity(arguments.len());
     for argument in arguments {
@@ -191,6 +222,10 @@ pub fn remaining_arguments(
                 return None;
             }
             rest.push(format!("-runs={left}"));
+        } else if let Some(seed) = value("-seed=").filter(|seed| *seed > 0) {
+            // libFuzzer takes 32 bits, and 0 as a wish for any seed.
+            let seed = (seed + i64::from(generation)) & i64::from(u32::MAX);
+            rest.push(format!("-seed={}", seed.max(1)));
         } else {
             rest.push(argument.clone());
         }
@@ -204,76 +239,94 @@ mod tests {
 
     const LONG: Duration = Duration::from_secs(60);
 
+    fn after(end: ChildEnd, lived: Duration) -> Next {
+        next(
+            end,
+            false,
+            lived,
+            DiedOf::Nothing,
+            &mut YoungDeaths::default(),
+        )
+    }
+
+    /// What follows on so many young deaths in a row.
+    fn after_young(deaths: &[DiedOf]) -> Vec<Next> {
+        let mut young = YoungDeaths::default();
+        let lived = Duration::from_millis(300);
+        deaths
+            .iter()
+            .map(|died_of| next(ChildEnd::Killed(11), false, lived, *died_of, &mut young))
+            .collect()
+    }
+
     #[test]
     fn a_dead_jvm_is_replaced_and_an_orderly_end_is_the_end() {
-        let mut young = 0;
-        assert_eq!(
-            next(ChildEnd::Exited(0), false, LONG, &mut young),
-            Next::End(0)
-        );
-        assert_eq!(
-            next(ChildEnd::Exited(77), false, LONG, &mut young),
-            Next::Restart
-        );
-        assert_eq!(
-            next(ChildEnd::Killed(6), false, LONG, &mut young),
-            Next::Restart
-        );
-        assert_eq!(
-            next(ChildEnd::Exited(RETIRED), false, Duration::ZERO, &mut young),
-            Next::Restart
-        );
+        assert_eq!(after(ChildEnd::Exited(0), LONG), Next::End(0));
+        assert_eq!(after(ChildEnd::Exited(77), LONG), Next::Restart);
+        assert_eq!(after(ChildEnd::Killed(6), LONG), Next::Restart);
+        let retired = ChildEnd::Exited(RETIRED);
+        assert_eq!(after(retired, Duration::ZERO), Next::Restart);
     }
 
     #[test]
     fn an_interrupted_run_ends_with_130() {
-        assert_eq!(
-            next(ChildEnd::Killed(2), true, LONG, &mut 0),
-            Next::End(130)
-        );
-        assert_eq!(
-            next(ChildEnd::Exited(72), false, LONG, &mut 0),
-            Next::End(130)
-        );
+        for end in [
+            ChildEnd::Killed(2),
+            ChildEnd::Exited(0),
+            ChildEnd::Exited(72),
+        ] {
+            let young = &mut YoungDeaths::default();
+            let next = next(end, true, LONG, DiedOf::Nothing, young);
+            assert_eq!(next, Next::End(130));
+        }
     }
 
     #[test]
     fn environment_errors_are_passed_on() {
-        assert_eq!(next(ChildEnd::Exited(3), false, LONG, &mut 0), Next::End(3));
-        assert_eq!(next(ChildEnd::Exited(2), false, LONG, &mut 0), Next::End(2));
+        assert_eq!(after(ChildEnd::Exited(3), LONG), Next::End(3));
+        assert_eq!(after(ChildEnd::Exited(2), LONG), Next::End(2));
     }
 
     #[test]
     fn a_jvm_that_always_dies_at_once_is_an_environment_error() {
-        let mut young = 0;
-        let ends: Vec<_> = (0..3)
-            .map(|_| {
-                next(
-                    ChildEnd::Killed(11),
-                    false,
-                    Duration::from_millis(300),
-                    &mut young,
-                )
-            })
-            .collect();
+        let ends = after_young(&[DiedOf::Nothing; 3]);
         assert_eq!(ends, [Next::Restart, Next::Restart, Next::End(3)]);
     }
 
     #[test]
+    fn deaths_that_a_walk_is_to_blame_for_do_not_end_the_run() {
+        let mut deaths = [DiedOf::Walk; 20];
+        (deaths[3], deaths[9]) = (DiedOf::Nothing, DiedOf::Nothing);
+        let ends = after_young(&deaths);
+        assert!(ends[..19].iter().all(|next| *next == Next::Restart));
+        assert_eq!(ends[19], Next::End(3));
+    }
+
+    #[test]
+    fn a_grown_old_child_is_forgiven_its_forebears() {
+        let mut young = YoungDeaths::default();
+        for lived in [1, 1, 9, 1, 1] {
+            let lived = Duration::from_secs(lived);
+            let end = ChildEnd::Killed(6);
+            let next = next(end, false, lived, DiedOf::Nothing, &mut young);
+            assert_eq!(next, Next::Restart);
+        }
+    }
+
+    #[test]
     fn later_children_get_what_is_left() {
-        let given: Vec<String> = ["walk", "-max_total_time=60", "-runs=1000", "corpus"]
-            .map(str::to_owned)
-            .to_vec();
-        let rest = remaining_arguments(&given, Duration::from_secs(20), 400).unwrap();
-        assert_eq!(rest, ["walk", "-max_total_time=40", "-runs=600", "corpus"]);
+        let words = |line: &str| -> Vec<String> { line.split(' ').map(str::to_owned).collect() };
+        let given = words("walk -max_total_time=60 -runs=1000 -seed=7 corpus");
+        let rest = |elapsed, done| remaining_arguments(&given, elapsed, done, 2);
         assert_eq!(
-            remaining_arguments(&given, Duration::from_secs(60), 0),
-            None
+            rest(Duration::from_secs(20), 400),
+            Some(words("walk -max_total_time=40 -runs=600 -seed=9 corpus"))
         );
-        assert_eq!(remaining_arguments(&given, Duration::ZERO, 1000), None);
-        let endless: Vec<String> = ["walk", "-runs=-1", "corpus"].map(str::to_owned).to_vec();
+        assert_eq!(rest(Duration::from_secs(60), 0), None);
+        assert_eq!(rest(Duration::ZERO, 1000), None);
+        let endless = words("walk -runs=-1 -seed=0 corpus");
         assert_eq!(
-            remaining_arguments(&endless, LONG, 5),
+            remaining_arguments(&endless, LONG, 5, 1),
             Some(endless.clone())
         );
     }

@@ -15,7 +15,7 @@ use walkfuzz_record::render::end_screen;
 use walkfuzz_record::{RunFolder, Summary, Verdict};
 
 use crate::cli::{FailOn, SubjectArgs};
-use crate::failure::{ENVIRONMENT, FINDINGS, Failure, INTERRUPTED, UNKNOWN};
+use crate::failure::{ENVIRONMENT, FINDINGS, Failure, INTERRUPTED, UNKNOWN, USAGE};
 
 /// The JVM to walk, checked before anything is built or started.
 pub(crate) fn jvm_options(subject: &SubjectArgs) -> Result<JvmOptions, Failure> {
@@ -149,29 +149,41 @@ pub(crate) fn conclude(
 ) -> Result<(), Failure> {
     let summary = summarise(run)?;
     let died = !ended.interrupted && ended.code != Some(0);
-    if died && summary.walks == 0 {
-        // The child has said why.
-        return Err(Failure::said(
-            ended
-                .code
-                .and_then(|code| u8::try_from(code).ok())
-                .filter(|code| *code == 2)
-                .unwrap_or(ENVIRONMENT),
+    // Without a single walk there is nothing to show, and the child has said why.
+    if !died || summary.walks > 0 {
+        if subject.json {
+            crate::print_json(&summary)?;
+        } else {
+            crate::print(end_screen(&summary).as_bytes())?;
+        }
+    }
+    if ended.interrupted {
+        return Err(Failure::said(INTERRUPTED));
+    }
+    if died {
+        let strict = Settings::from_environment()?.strict;
+        return Err(early_end(
+            last_exit_code(run).or(ended.code),
+            strict,
+            summary.walks,
         ));
     }
-    if subject.json {
-        crate::print_json(&summary)?;
-    } else {
-        crate::print(end_screen(&summary).as_bytes())?;
-    }
-    match ended {
-        Ended {
-            interrupted: true, ..
-        } => Err(Failure::said(INTERRUPTED)),
-        Ended { code, .. } if died && code != Some(1) && code != Some(i32::from(UNKNOWN)) => Err(
-            Failure::environment("the run ended early; its last words stand above"),
-        ),
-        _ => judge(&summary, subject.fail_on),
+    judge(&summary, subject.fail_on)
+}
+
+/// What the last process of a run ended with: cargo-fuzz makes a 1 of whatever the fuzzer ended with.
+fn last_exit_code(run: &RunFolder) -> Option<i32> {
+    run.processes().ok()?.last()?.exit_code
+}
+
+/// How the program ends if the run did not reach its end.
+fn early_end(code: Option<i32>, strict: bool, walks: u64) -> Failure {
+    match code {
+        Some(2) => Failure::said(USAGE),
+        _ if walks == 0 => Failure::said(ENVIRONMENT),
+        // A strict run aborts at its first finding; nobody watches over it and keeps its exit code.
+        Some(1) if strict => Failure::said(FINDINGS),
+        _ => Failure::environment("the run ended early; its last words stand above"),
     }
 }
 
@@ -188,5 +200,23 @@ fn judge(summary: &Summary, fail_on: FailOn) -> Result<(), Failure> {
         Err(Failure::said(FINDINGS))
     } else {
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_early_end_is_never_a_success() {
+        let code = |code, strict, walks| early_end(code, strict, walks).code;
+        assert_eq!(code(Some(3), false, 0), ENVIRONMENT);
+        assert_eq!(code(Some(2), false, 0), USAGE);
+        // The session failed, the JVM died too often, libFuzzer gave up: after some walks.
+        for ended in [Some(3), None, Some(1)] {
+            assert_eq!(code(ended, false, 1000), ENVIRONMENT);
+        }
+        assert_eq!(code(Some(1), true, 1000), FINDINGS);
+        assert_eq!(code(Some(3), true, 1000), ENVIRONMENT);
     }
 }

@@ -7,14 +7,12 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use walkfuzz_harness::campaign::{Role, begin, end_process, summarise};
 use walkfuzz_harness::measure::{guard_costs, step_floor_ns};
+use walkfuzz_harness::supervisor::LIBFUZZER_INTERRUPTED;
 use walkfuzz_harness::{HarnessError, Mode, Session, Settings, interrupt};
 use walkfuzz_record::{RunFolder, StoreError, Summary, Totals};
 
 use crate::cli::InJvm;
 use crate::failure::{ENVIRONMENT, Failure};
-
-/// libFuzzer's status of an interrupted process, which the supervisor knows.
-const CHILD_INTERRUPTED: i32 = 72;
 
 /// What a measuring process says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -158,11 +156,11 @@ fn supervised(walks: u64) -> Result<(), Failure> {
     let mut session =
         Session::start(Mode::Survey, &arguments, Some(run)).unwrap_or_else(|error| fail(&error));
     // The JVM has taken these signals for its own shutdown.
-    interrupt::catch();
+    interrupt::catch_once(LIBFUZZER_INTERRUPTED);
     let walked = session.walk_naturally(walks.saturating_sub(done), || !interrupt::seen());
     session.finish();
     match walked {
-        Ok(_) if interrupt::seen() => end_process(CHILD_INTERRUPTED),
+        Ok(_) if interrupt::seen() => end_process(LIBFUZZER_INTERRUPTED),
         Ok(_) => end_process(0),
         Err(error) => fail(&error),
     }

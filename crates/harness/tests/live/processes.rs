@@ -2,7 +2,9 @@
 
 use walkfuzz_harness::campaign::{Role, begin, end_process, summarise};
 use walkfuzz_harness::{Mode, Session, Settings};
-use walkfuzz_record::{Finding, OutcomeKind, ProcessOutcome, RunFolder, Summary, Verdict};
+use walkfuzz_record::{
+    Finding, FindingVerdict, OutcomeKind, ProcessOutcome, RunFolder, Summary, Verdict,
+};
 
 use crate::planted::{self, CAN_PLANT, Nudge};
 
@@ -204,6 +206,9 @@ pub(crate) fn killed_in_walk() {
         found[0].input.perturbation,
         format!("sp+={}", Nudge::Kill as i64)
     );
+    // Anybody may have sent that signal.
+    assert!(found[0].tainted);
+    assert_eq!(found[0].verdict, FindingVerdict::Robustness);
 }
 
 /// A death that no walk is to blame for is no finding, and the run does not count as passed.

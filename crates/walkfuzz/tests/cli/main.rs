@@ -1,0 +1,11 @@
+//! The program from outside: what bad input and a poor environment lead to. Tests that need a JVM say so when they skip.
+#![forbid(unsafe_code)]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test's helpers may fail loudly as well"
+)]
+
+mod jdks;
+mod steps;
+mod support;
+mod usage;
