@@ -2,12 +2,13 @@
 #![no_main]
 
 use libfuzzer_sys::{fuzz_crossover, fuzz_mutator};
-use walkfuzz_context::generate::{crossover, mutate};
+use walkfuzz_context::generate::crossover;
+use walkfuzz_harness::libfuzzer::mutate_input;
 
 walkfuzz_harness::libfuzzer_target!();
 
 fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
-    mutate(data, size, max_size, seed)
+    mutate_input(data, size, max_size, seed)
 });
 
 fuzz_crossover!(|first: &[u8], second: &[u8], out: &mut [u8], seed: u32| {

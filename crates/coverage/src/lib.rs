@@ -82,11 +82,18 @@ impl Feedback {
         Self { counters }
     }
 
+    /// The number of the counter of `key` in `domain`, below [`COUNTERS`].
+    #[inline]
+    #[must_use]
+    pub const fn index(domain: Domain, key: u64) -> usize {
+        let (first, length) = domain.slice();
+        first + (key as usize & (length - 1))
+    }
+
     /// Raises the counter of `key` in `domain`. Keys are folded into the domain's counters.
     #[inline]
     pub fn mark(&self, domain: Domain, key: u64) {
-        let (first, length) = domain.slice();
-        if let Some(counter) = self.counters.get(first + (key as usize & (length - 1))) {
+        if let Some(counter) = self.counters.get(Self::index(domain, key)) {
             counter.store(
                 counter.load(Ordering::Relaxed).saturating_add(1),
                 Ordering::Relaxed,

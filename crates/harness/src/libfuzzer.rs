@@ -8,6 +8,7 @@ use std::ffi::{CStr, CString, OsString, c_char, c_int, c_void};
 use std::path::Path;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
+use walkfuzz_context::generate::mutate;
 use walkfuzz_record::RunFolder;
 
 use crate::campaign::{self, Role};
@@ -256,6 +257,15 @@ pub fn test_input(data: &[u8]) -> c_int {
             }
             -1
         }
+    }
+}
+
+/// What libFuzzer's custom mutator does: see [`Session::mutate`].
+pub fn mutate_input(data: &mut [u8], size: usize, max_size: usize, seed: u32) -> usize {
+    // SAFETY: as in `test_input`.
+    match unsafe { SESSION.load(Ordering::Acquire).as_ref() } {
+        Some(session) => session.mutate(data, size, max_size, seed),
+        None => mutate(data, size, max_size, seed),
     }
 }
 

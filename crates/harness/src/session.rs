@@ -9,9 +9,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use walkfuzz_context::codec::MAX_BATCH_BYTES;
-use walkfuzz_context::generate::blind;
+use walkfuzz_context::generate::{Pool, blind, mutate};
 use walkfuzz_context::{Arch, Batch};
-use walkfuzz_coverage::Feedback;
+use walkfuzz_coverage::{COUNTERS, Feedback};
 use walkfuzz_engine::{Engine, Frozen, Request, Shared, Step};
 use walkfuzz_jvm::Jvm;
 use walkfuzz_record::{Counter, Lane, Recorder, RunFolder, WalkOutcome, WalkerId};
@@ -74,6 +74,7 @@ pub struct Session {
     batch: Box<Batch>,
     encoded: Box<[u8; MAX_BATCH_BYTES]>,
     blind_seed: u64,
+    pool: Pool,
     hunt: Hunt,
     progress: Progress,
     failed_moments: u32,
@@ -179,6 +180,7 @@ impl Session {
             report,
             batch: Box::new(Batch::untouched(Arch::NATIVE)),
             encoded: Box::new([0; MAX_BATCH_BYTES]),
+            pool: Pool::new(COUNTERS),
             blind_seed: settings.seed.wrapping_mul(1 << 40),
             hunt,
             progress,
@@ -304,8 +306,12 @@ impl Session {
         let generation = self.walker.generation();
         let report: &BatchReport = &self.report;
         if let Some(feedback) = &self.feedback {
-            for walk in report.walks() {
-                feedback::mark(feedback, generation, walk);
+            let perturbations = self.batch.walks().iter();
+            for (walk, perturbation) in report.walks().iter().zip(perturbations) {
+                feedback::features(generation, walk, |domain, key| {
+                    feedback.mark(domain, key);
+                    self.pool.saw(Feedback::index(domain, key), perturbation);
+                });
             }
         }
         let new_moment = std::mem::replace(&mut self.serial, report.serial) != report.serial;
@@ -434,6 +440,16 @@ impl Session {
             );
         }
         Ok(InputVerdict::Keep)
+    }
+
+    /// Changes the input in `data[..size]`; how long it is then, at most `max_size`. A survey breeds whole batches of new walks
+    /// from what was worth something; where an input must stay recognisable, it changes a little.
+    pub fn mutate(&self, data: &mut [u8], size: usize, max_size: usize, seed: u32) -> usize {
+        if self.mode == Mode::Survey {
+            self.pool.mutate(data, size, max_size, seed)
+        } else {
+            mutate(data, size, max_size, seed)
+        }
     }
 
     /// The input as a text for people.

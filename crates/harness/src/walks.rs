@@ -21,8 +21,8 @@ pub struct WalkReport {
     pub near_misses: u32,
     /// Time inside the walker.
     pub ticks: u64,
-    /// The top frame's method, 0 without frames.
-    pub top_method: u64,
+    /// How its frames compare with the control's.
+    pub relation: Relation,
     /// What the walked pc lies in.
     pub kind: BlobKind,
 }
@@ -32,10 +32,33 @@ impl WalkReport {
         outcome: WalkOutcome::Frames(0),
         near_misses: 0,
         ticks: 0,
-        top_method: 0,
+        relation: Relation::NONE,
         kind: BlobKind::Outside,
     };
 }
+
+/// A walk's frames beside those of the untouched walk at the same moment. What a moment shows by chance (which methods run, how
+/// deep) is the same in both, so that this tells perturbations apart and not moments.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Relation {
+    /// Which of the control's frames the walk begins with; [`Relation::ELSEWHERE`] when it is none of the topmost.
+    pub first: u8,
+    /// How many frames it has more than the control from there on.
+    pub longer: i32,
+}
+
+impl Relation {
+    /// No frames to compare.
+    pub const NONE: Relation = Relation {
+        first: u8::MAX,
+        longer: 0,
+    };
+    /// The walk's first frame is not among the control's first [`COMPARED`].
+    pub const ELSEWHERE: u8 = COMPARED as u8;
+}
+
+/// How many of the control's frames a walk's first frame is looked for in.
+pub const COMPARED: usize = 14;
 
 /// What came of one input.
 #[derive(Clone, Copy, Debug)]
@@ -45,6 +68,9 @@ pub struct BatchReport {
     /// Number of the moment.
     pub serial: u64,
     length: usize,
+    /// Methods of the control's topmost frames, and how many frames it had.
+    methods: [u64; COMPARED],
+    frames: u32,
     walks: [WalkReport; MAX_WALKS],
 }
 
@@ -56,6 +82,8 @@ impl BatchReport {
             control: WalkReport::NONE,
             serial: 0,
             length: 0,
+            methods: [0; COMPARED],
+            frames: 0,
             walks: [WalkReport::NONE; MAX_WALKS],
         }
     }
@@ -111,15 +139,11 @@ impl Bench<'_> {
             self.lane
                 .add(Counter::NearMisses, u64::from(walked.near_misses));
         }
-        let top_method = match outcome {
-            WalkOutcome::Frames(_) => trace.frames(1).first().map_or(0, |frame| frame.method),
-            _ => 0,
-        };
         WalkReport {
             outcome,
             near_misses: walked.near_misses,
             ticks: walked.ticks,
-            top_method,
+            relation: Relation::NONE,
             kind,
         }
     }
@@ -145,8 +169,14 @@ impl Bench<'_> {
         report.serial = moment.serial;
         report.length = 0;
         report.control = self.walk(moment, &untouched, u8::MAX, depth, trace);
-        self.lane
-            .control(matches!(report.control.outcome, WalkOutcome::Frames(_)));
+        report.frames = match report.control.outcome {
+            WalkOutcome::Frames(frames) => frames,
+            _ => 0,
+        };
+        for (method, frame) in report.methods.iter_mut().zip(trace.frames(COMPARED)) {
+            *method = frame.method;
+        }
+        self.lane.control(report.frames != 0);
     }
 
     /// Walks a whole batch, a control walk first.
@@ -168,6 +198,9 @@ impl Bench<'_> {
                     .add(Counter::UnresolvedValues, u64::from(unresolved));
             }
             *slot = self.walk(moment, &registers, index, depth, trace);
+            if let WalkOutcome::Frames(frames) = slot.outcome {
+                slot.relation = relate(&report.methods, report.frames, trace, frames);
+            }
             report.length += 1;
         }
     }
@@ -218,6 +251,19 @@ impl Bench<'_> {
             }
         }
         watch.leave(written);
+    }
+}
+
+/// Compares a walk's frames, which stand in `trace`, with the control's.
+#[inline]
+fn relate(control: &[u64; COMPARED], deep: u32, trace: &TraceBuffer, frames: u32) -> Relation {
+    let top = trace.frames(1).first().map_or(0, |frame| frame.method);
+    let known = control.get(..(deep as usize).min(COMPARED)).unwrap_or(&[]);
+    let first = known.iter().position(|method| *method == top);
+    let skipped = first.unwrap_or(0) as u32;
+    Relation {
+        first: first.map_or(Relation::ELSEWHERE, |first| first as u8),
+        longer: frames.wrapping_add(skipped).wrapping_sub(deep).cast_signed(),
     }
 }
 

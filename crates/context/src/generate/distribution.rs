@@ -259,14 +259,13 @@ fn recipe(dice: &mut impl Dice, arch: Arch) -> Perturbation {
     recipe
 }
 
-/// One perturbation; one in sixteen is untouched.
+/// One perturbation; one in 64 is untouched.
 pub fn perturbation(dice: &mut impl Dice, arch: Arch) -> Perturbation {
-    let edits = match dice.below(16) {
+    let edits = match dice.below(64) {
         0 => return Perturbation::UNTOUCHED,
-        1..11 => return recipe(dice, arch),
-        11..13 => 1,
-        13..15 => 2,
-
+        1..44 => return recipe(dice, arch),
+        44..52 => 1,
+        52..60 => 2,
         _ => 3 + dice.below(4),
     };
     (0..edits).map(|_| edit(dice, arch)).collect()
@@ -284,18 +283,18 @@ pub(super) fn depth(dice: &mut impl Dice) -> DepthLimit {
 pub(super) fn steps(dice: &mut impl Dice) -> u8 {
     match dice.below(8) {
         0 => dice.below(8) as u8,
-        1 => dice.below(64) as u8,
+        1 if dice.chance(1, 2) => dice.below(64) as u8,
         _ => 0,
     }
 }
 
-/// A batch, full in half of all cases: walks of one moment are cheap.
+/// A batch, full in three of four cases: walks of one moment are cheap.
 pub fn batch(dice: &mut impl Dice, arch: Arch) -> Batch {
     let mut batch = Batch::untouched(arch);
     batch.thread = dice.below(256) as u8;
     batch.steps = steps(dice);
     batch.depth = depth(dice);
-    let walks = if dice.chance(1, 2) {
+    let walks = if dice.chance(3, 4) {
         MAX_WALKS
     } else {
         1 + dice.index(MAX_WALKS)

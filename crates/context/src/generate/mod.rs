@@ -14,10 +14,12 @@ mod arbitrary;
 mod dice;
 mod distribution;
 mod mutate;
+mod pool;
 
 pub use dice::{Dice, Rng};
 pub use distribution::{batch, edit, perturbation, value_for};
 pub use mutate::{crossover, mutate, mutate_batch};
+pub use pool::Pool;
 
 use crate::batch::Batch;
 use crate::registers::Arch;

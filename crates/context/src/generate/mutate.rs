@@ -45,13 +45,14 @@ pub fn crossover(a: &[u8], b: &[u8], out: &mut [u8], seed: u32) -> usize {
     encode_within(&child, out, max_size)
 }
 
-fn encode_within(batch: &Batch, data: &mut [u8], max_size: usize) -> usize {
+/// Encodes what fits; how long it is.
+pub(super) fn encode_within(batch: &Batch, data: &mut [u8], max_size: usize) -> usize {
     let room = max_size.min(data.len());
     batch.encode(data.get_mut(..room).unwrap_or(&mut []))
 }
 
 /// The beginning of one perturbation and the end of another.
-fn splice(head: &Perturbation, tail: &Perturbation, dice: &mut impl Dice) -> Perturbation {
+pub(super) fn splice(head: &Perturbation, tail: &Perturbation, dice: &mut impl Dice) -> Perturbation {
     let kept = dice.index(head.edits().len() + 1);
     let from = dice.index(tail.edits().len() + 1);
     let heads = head.edits().iter().take(kept);
@@ -133,7 +134,7 @@ fn replace<T: PartialEq>(place: &mut T, new: T) -> bool {
     differs
 }
 
-fn mutate_walk(walk: &mut Perturbation, dice: &mut impl Dice, arch: Arch) {
+pub(super) fn mutate_walk(walk: &mut Perturbation, dice: &mut impl Dice, arch: Arch) {
     let count = walk.edits().len();
     let at = dice.index(count);
     match dice.below(16) {

@@ -1,0 +1,195 @@
+//! Which single perturbations were worth something, and making batches out of them.
+//!
+//! A fuzzer's corpus keeps whole batches, and cannot tell which of a batch's walks did what was new: of sixteen walks in a
+//! child, one would come of what made the parent worth keeping. The pool keeps, for each feature (a feedback counter), the
+//! smallest perturbation that showed it, and how often it was seen; children of rare features are bred more often.
+//!
+//! [`Pool::saw`] allocates nothing.
+
+use super::distribution::{depth, perturbation, steps};
+use super::mutate::{encode_within, mutate_walk, splice};
+use super::{Dice, Rng};
+use crate::batch::{Batch, MAX_WALKS};
+use crate::edit::Perturbation;
+
+/// What is known of a feature.
+#[derive(Clone, Copy)]
+struct Entry {
+    perturbation: Perturbation,
+    seen: u32,
+}
+
+/// Perturbations by the feature that they showed.
+pub struct Pool {
+    entries: Box<[Entry]>,
+    /// The features that were seen, in the order in which they were.
+    known: Vec<u16>,
+}
+
+impl Pool {
+    /// A pool for features below `features` (at most 65,536).
+    #[must_use]
+    pub fn new(features: usize) -> Self {
+        let nothing = Entry {
+            perturbation: Perturbation::UNTOUCHED,
+            seen: 0,
+        };
+        let features = features.min(1 << 16);
+        Self {
+            entries: vec![nothing; features].into_boxed_slice(),
+            known: Vec::with_capacity(features),
+        }
+    }
+
+    /// A walk showed a feature. Untouched walks count and are not kept. True for a feature that no perturbation showed before.
+    #[inline]
+    pub fn saw(&mut self, feature: usize, by: &Perturbation) -> bool {
+        let Some(entry) = self.entries.get_mut(feature) else {
+            return false;
+        };
+        entry.seen = entry.seen.saturating_add(1);
+        let (edits, kept) = (by.edits().len(), entry.perturbation.edits().len());
+        if edits == 0 || kept != 0 && kept <= edits {
+            return false;
+        }
+        entry.perturbation = *by;
+        if kept == 0 {
+            self.known.push(feature as u16);
+        }
+        kept == 0
+    }
+
+    /// How many perturbations there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.known.len()
+    }
+
+    /// Whether there is none yet.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.known.is_empty()
+    }
+
+    fn entry(&self, dice: &mut impl Dice) -> Option<&Entry> {
+        let feature = *self.known.get(dice.index(self.known.len()))?;
+        self.entries.get(usize::from(feature))
+    }
+
+    /// A perturbation; of three drawn the one whose feature was seen the least.
+    fn pick(&self, dice: &mut impl Dice) -> Option<Perturbation> {
+        let mut best = self.entry(dice)?;
+        for _ in 0..2 {
+            if let Some(other) = self.entry(dice)
+                && other.seen < best.seen
+            {
+                best = other;
+            }
+        }
+        Some(best.perturbation)
+    }
+
+    /// As [`mutate`](super::mutate), but all walks of the child are new.
+    pub fn mutate(&self, data: &mut [u8], size: usize, max_size: usize, seed: u32) -> usize {
+        let mut batch = Batch::decode(data.get(..size).unwrap_or(data));
+        self.breed(&mut batch, seed);
+        encode_within(&batch, data, max_size)
+    }
+
+    /// Makes `batch` a full one of new walks: fresh ones, children of the pool's, and of the batch's own.
+    pub fn breed(&self, batch: &mut Batch, seed: u32) {
+        let dice = &mut Rng::new(u64::from(seed));
+        let arch = batch.arch;
+        if dice.chance(1, 2) {
+            batch.thread = dice.below(256) as u8;
+        }
+        if dice.chance(1, 4) {
+            batch.steps = steps(dice);
+        }
+        if dice.chance(1, 4) {
+            batch.depth = depth(dice);
+        }
+        let parents = *batch;
+        batch.reset_walks();
+        for place in 0..MAX_WALKS {
+            let own = parents.walks().get(dice.index(parents.walks().len()));
+            let pooled = self.pick(dice).or(own.copied());
+            let mut child = match (dice.below(16), pooled, own) {
+                (0..6, ..) | (_, None, _) | (.., None) => perturbation(dice, arch),
+                (6..13, Some(parent), _) => parent,
+                (13..15, _, Some(parent)) => *parent,
+                (_, Some(one), Some(_)) => match self.pick(dice) {
+                    Some(other) => splice(&one, &other, dice),
+                    None => one,
+                },
+            };
+            if Some(child) == pooled || Some(&child) == own {
+                mutate_walk(&mut child, dice, arch);
+            }
+            if child.edits().is_empty() {
+                child = perturbation(dice, arch);
+            }
+            match batch.walks_mut().get_mut(place) {
+                Some(slot) => *slot = child,
+                None => {
+                    batch.push(child);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::registers::Arch;
+
+    fn walk(text: &str) -> Perturbation {
+        Perturbation::parse(Arch::X86_64, text).unwrap()
+    }
+
+    #[test]
+    fn keeps_the_smallest_of_each_feature() {
+        let mut pool = Pool::new(8);
+        assert!(!pool.saw(3, &Perturbation::UNTOUCHED));
+        assert!(pool.saw(3, &walk("rsp+=8 rip+=1")));
+        assert!(!pool.saw(3, &walk("rbp+=8")));
+        assert!(!pool.saw(3, &walk("rbp+=16 rsp+=8")));
+        assert!(!pool.saw(8, &walk("rbp+=8")), "out of range");
+        assert_eq!(pool.len(), 1);
+        assert_eq!(pool.pick(&mut Rng::new(1)), Some(walk("rbp+=8")));
+    }
+
+    #[test]
+    fn breeds_full_batches_without_untouched_walks_from_what_it_knows() {
+        let mut pool = Pool::new(8);
+        let mut batch = Batch::untouched(Arch::X86_64);
+        pool.breed(&mut batch, 1);
+        assert_eq!(batch.walks().len(), MAX_WALKS);
+        let rare = walk("r15=heap[4242]");
+        pool.saw(1, &rare);
+        let mut from_rare = 0;
+        for seed in 0..200 {
+            pool.breed(&mut batch, seed);
+            assert_eq!(batch.walks().len(), MAX_WALKS);
+            let walks = batch.walks().iter();
+            from_rare += walks
+                .filter(|walk| walk.edits().first() == rare.edits().first())
+                .count();
+        }
+        assert!(from_rare > 400, "{from_rare} of 3200");
+    }
+
+    #[test]
+    fn prefers_rare_features() {
+        let mut pool = Pool::new(8);
+        let (common, rare) = (walk("rsp+=8"), walk("rbp+=8"));
+        for _ in 0..100 {
+            pool.saw(0, &common);
+        }
+        pool.saw(1, &rare);
+        let dice = &mut Rng::new(7);
+        let picked = (0..1000).filter(|_| pool.pick(dice) == Some(rare)).count();
+        assert!((800..950).contains(&picked), "{picked}");
+    }
+}
