@@ -203,7 +203,7 @@ fn recipe(dice: &mut impl Dice, arch: Arch) -> Perturbation {
     let mut recipe = Perturbation::UNTOUCHED;
     match dice.below(16) {
         // The context that a caller of the interrupted activation returns to.
-        0..6 => {
+        0..8 => {
             recipe.push(set(pc, ValueClass::ReturnAddress, frame, 0));
             recipe.push(set(sp, ValueClass::ReturnAddressSlot, frame, 8));
             if dice.chance(7, 8) {
@@ -211,14 +211,14 @@ fn recipe(dice: &mut impl Dice, arch: Arch) -> Perturbation {
             }
         }
         // Another instruction of the same code, mostly.
-        6..8 => {
+        8..10 => {
             recipe.push(Edit::Nudge {
                 register: pc,
                 delta: dice.around_zero(96),
             });
         }
         // An arbitrary fp alone.
-        8..12 => {
+        10..13 => {
             recipe.push(set(
                 fp,
                 dice.weighted(DATA_CLASSES).unwrap_or(ValueClass::Heap),
@@ -227,7 +227,7 @@ fn recipe(dice: &mut impl Dice, arch: Arch) -> Perturbation {
             ));
         }
         // A method just entered, or just about to return, from one of the callers.
-        12..14 => {
+        13 => {
             let class = if dice.chance(1, 2) {
                 ValueClass::NmethodEntry
             } else {
@@ -263,9 +263,9 @@ fn recipe(dice: &mut impl Dice, arch: Arch) -> Perturbation {
 pub fn perturbation(dice: &mut impl Dice, arch: Arch) -> Perturbation {
     let edits = match dice.below(64) {
         0 => return Perturbation::UNTOUCHED,
-        1..44 => return recipe(dice, arch),
-        44..52 => 1,
-        52..60 => 2,
+        1..54 => return recipe(dice, arch),
+        54..59 => 1,
+        59..62 => 2,
         _ => 3 + dice.below(4),
     };
     (0..edits).map(|_| edit(dice, arch)).collect()
