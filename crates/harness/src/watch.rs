@@ -1,12 +1,12 @@
 //! Walks that write to the stack of the thread they walk: noticed, attributed, undone.
 
-use walkfuzz_context::{Address, Registers};
+use walkfuzz_context::Registers;
 use walkfuzz_engine::{HeldStack, Moment, Written};
 use walkfuzz_record::FaultRecord;
 use walkfuzz_vmstructs::CodeMap;
 use walkfuzz_walkers::{TraceBuffer, Walker};
 
-use crate::world::follows_call;
+use crate::world::is_return_address;
 
 /// Watches the held thread's stack.
 pub(crate) struct Watch<'a> {
@@ -38,8 +38,7 @@ impl Watch<'_> {
             && sp.is_some_and(|sp| {
                 sp > at && self.stack.word(sp.wrapping_sub(8)) == Some(written.after)
             })
-            && self.code.blob(Address(written.after)).is_some()
-            && follows_call(written.after)
+            && is_return_address(self.code, written.after)
     }
 
     /// The instruction with which the walk from `registers` writes at `written`; `None` when it does not. The word is what it

@@ -225,7 +225,7 @@ impl World {
         let near = words.get(..WALKED_STACK_WORDS).unwrap_or(words);
         self.landscape
             .set_walked_stack(untouched.sp().0, near, |word| {
-                code.blob(Address(word)).is_some() && follows_call(word)
+                is_return_address(code, word)
             });
         let tid = Tid(moment.thread.tid);
         if let Some((_, stack)) = self.stacks.iter().find(|(known, _)| *known == tid) {
@@ -278,9 +278,20 @@ impl World {
     }
 }
 
+/// Whether compiled code, stubs or the interpreter return to `word`.
+pub(crate) fn is_return_address(code: &CodeMap, word: u64) -> bool {
+    let at = Address(word);
+    code.blob(at).is_some()
+        && (follows_call(word)
+            // No call stands before these: the interpreter pushes them itself, and jumps.
+            || code
+                .codelet(at)
+                .is_some_and(|codelet| codelet.description.ends_with("return entry points")))
+}
+
 /// Whether the instruction before `pc`, an address in the code cache, is a call: then the word is a return address and not some
 /// other pointer into code.
-pub(crate) fn follows_call(pc: u64) -> bool {
+fn follows_call(pc: u64) -> bool {
     // The longest call that generated code has takes 7 bytes on x86_64, 4 on aarch64.
     let mut before = [0; 8];
     let length = before.len() as u64;
