@@ -5,10 +5,30 @@
 use libfuzzer_sys::fuzz_target;
 use walkfuzz_context::codec::{decode_perturbation, perturbation_to_bytes};
 use walkfuzz_context::text::ArchPerturbation;
-use walkfuzz_context::{Arch, Batch, Perturbation};
+use walkfuzz_context::{Arch, Batch, Edit, Perturbation};
+use walkfuzz_coverage::{Domain, Feedback, spread};
+
+/// The codec is not instrumented (scripts/rustc-wrapper): what an input decodes to is the feedback.
+fn mark(batch: &Batch) {
+    let feedback = Feedback::extra_counters();
+    feedback.mark(Domain::Depth, batch.walks().len() as u64);
+    for edit in batch.walks().iter().flat_map(Perturbation::edits) {
+        let (kind, operand) = match *edit {
+            Edit::Nudge { delta, .. } => (0, u64::from(delta.unsigned_abs().leading_zeros())),
+            Edit::Set { value, .. } => (1, value.class as u64),
+            Edit::Flip { bit, .. } => (2, u64::from(bit)),
+            Edit::Swap { b, .. } => (3, u64::from(b.0)),
+            Edit::Alias { source, .. } => (4, u64::from(source.0)),
+            Edit::Sign { bits, .. } => (5, u64::from(bits)),
+        };
+        feedback.mark(Domain::BlobKind, kind << 5 | u64::from(edit.register().0));
+        feedback.mark(Domain::TopMethod, spread(kind << 8 | operand));
+    }
+}
 
 fuzz_target!(|data: &[u8]| {
     let batch = Batch::decode(data);
+    mark(&batch);
     let bytes = batch.to_bytes();
     assert_eq!(Batch::decode(&bytes), batch, "bytes do not read back");
     assert_eq!(
@@ -35,7 +55,17 @@ fuzz_target!(|data: &[u8]| {
     );
 
     let text = String::from_utf8_lossy(data);
-    if let Ok(batch) = text.parse::<Batch>() {
+    let parsed = text.parse::<Batch>();
+    if let Err(error) = &parsed {
+        let said = error.to_string();
+        let words = said.bytes().filter(u8::is_ascii_alphabetic);
+        Feedback::extra_counters().mark(
+            Domain::FaultSite,
+            words.fold(0, |hash, byte| spread(hash ^ u64::from(byte))),
+        );
+    }
+    if let Ok(batch) = parsed {
+        mark(&batch);
         assert_eq!(
             Batch::decode(&batch.to_bytes()),
             batch,

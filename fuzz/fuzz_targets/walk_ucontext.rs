@@ -2,8 +2,7 @@
 #![no_main]
 
 use libfuzzer_sys::{fuzz_crossover, fuzz_mutator};
-use walkfuzz_context::generate::crossover;
-use walkfuzz_harness::libfuzzer::mutate_input;
+use walkfuzz_harness::libfuzzer::{cross_inputs, mutate_input};
 
 walkfuzz_harness::libfuzzer_target!();
 
@@ -12,5 +11,5 @@ fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
 });
 
 fuzz_crossover!(|first: &[u8], second: &[u8], out: &mut [u8], seed: u32| {
-    crossover(first, second, out, seed)
+    cross_inputs(first, second, out, seed)
 });

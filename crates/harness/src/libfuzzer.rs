@@ -8,7 +8,7 @@ use std::ffi::{CStr, CString, OsString, c_char, c_int, c_void};
 use std::path::Path;
 use std::sync::atomic::{AtomicPtr, Ordering};
 
-use walkfuzz_context::generate::mutate;
+use walkfuzz_context::generate::{crossover, mutate};
 use walkfuzz_record::RunFolder;
 
 use crate::campaign::{self, Role};
@@ -263,9 +263,18 @@ pub fn test_input(data: &[u8]) -> c_int {
 /// What libFuzzer's custom mutator does: see [`Session::mutate`].
 pub fn mutate_input(data: &mut [u8], size: usize, max_size: usize, seed: u32) -> usize {
     // SAFETY: as in `test_input`.
-    match unsafe { SESSION.load(Ordering::Acquire).as_ref() } {
+    match unsafe { SESSION.load(Ordering::Acquire).as_mut() } {
         Some(session) => session.mutate(data, size, max_size, seed),
         None => mutate(data, size, max_size, seed),
+    }
+}
+
+/// What libFuzzer's custom crossover does: see [`Session::crossover`].
+pub fn cross_inputs(a: &[u8], b: &[u8], out: &mut [u8], seed: u32) -> usize {
+    // SAFETY: as in `test_input`.
+    match unsafe { SESSION.load(Ordering::Acquire).as_mut() } {
+        Some(session) => session.crossover(a, b, out, seed),
+        None => crossover(a, b, out, seed),
     }
 }
 

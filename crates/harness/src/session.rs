@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use walkfuzz_context::codec::MAX_BATCH_BYTES;
-use walkfuzz_context::generate::{Pool, blind, mutate};
+use walkfuzz_context::generate::{Pool, blind, crossover, mutate};
 use walkfuzz_context::{Arch, Batch};
 use walkfuzz_coverage::{COUNTERS, Feedback};
 use walkfuzz_engine::{Engine, Frozen, Request, Shared, Step};
@@ -75,6 +75,9 @@ pub struct Session {
     encoded: Box<[u8; MAX_BATCH_BYTES]>,
     blind_seed: u64,
     pool: Pool,
+    /// The last child, and its bytes.
+    bred: Box<Batch>,
+    bred_bytes: Vec<u8>,
     hunt: Hunt,
     progress: Progress,
     failed_moments: u32,
@@ -181,6 +184,8 @@ impl Session {
             batch: Box::new(Batch::untouched(Arch::NATIVE)),
             encoded: Box::new([0; MAX_BATCH_BYTES]),
             pool: Pool::new(COUNTERS),
+            bred: Box::new(Batch::untouched(Arch::NATIVE)),
+            bred_bytes: Vec::with_capacity(MAX_BATCH_BYTES),
             blind_seed: settings.seed.wrapping_mul(1 << 40),
             hunt,
             progress,
@@ -231,7 +236,11 @@ impl Session {
             self.lane
                 .begin_input(self.encoded.get(..length).unwrap_or(&[]));
         } else {
-            self.batch.decode_from(data);
+            if !data.is_empty() && data == self.bred_bytes {
+                *self.batch = *self.bred;
+            } else {
+                self.batch.decode_from(data);
+            }
             if self.batch.arch != Arch::NATIVE {
                 *self.batch = self.batch.adapt(Arch::NATIVE);
             }
@@ -444,12 +453,36 @@ impl Session {
 
     /// Changes the input in `data[..size]`; how long it is then, at most `max_size`. A survey breeds whole batches of new walks
     /// from what was worth something; where an input must stay recognisable, it changes a little.
-    pub fn mutate(&self, data: &mut [u8], size: usize, max_size: usize, seed: u32) -> usize {
-        if self.mode == Mode::Survey {
-            self.pool.mutate(data, size, max_size, seed)
-        } else {
-            mutate(data, size, max_size, seed)
+    pub fn mutate(&mut self, data: &mut [u8], size: usize, max_size: usize, seed: u32) -> usize {
+        if self.mode != Mode::Survey {
+            return mutate(data, size, max_size, seed);
         }
+        self.bred.decode_from(data.get(..size).unwrap_or(data));
+        self.breed(data, max_size, seed)
+    }
+
+    /// Crosses two inputs into `out`; how long the child is. See [`mutate`](Self::mutate).
+    pub fn crossover(&mut self, a: &[u8], b: &[u8], out: &mut [u8], seed: u32) -> usize {
+        let length = crossover(a, b, out, seed);
+        if self.mode != Mode::Survey {
+            return length;
+        }
+        self.bred.decode_from(out.get(..length).unwrap_or(out));
+        let room = out.len();
+        self.breed(out, room, seed)
+    }
+
+    /// Breeds from `self.bred`, and remembers what its bytes mean: they come back as the next input.
+    fn breed(&mut self, data: &mut [u8], max_size: usize, seed: u32) -> usize {
+        self.pool.breed(&mut self.bred, seed);
+        let room = max_size.min(data.len());
+        let length = self.bred.encode(data.get_mut(..room).unwrap_or(&mut []));
+        self.bred_bytes.clear();
+        // A child that lost walks for want of room is not what its bytes say.
+        if length < room {
+            self.bred_bytes.extend_from_slice(data.get(..length).unwrap_or(&[]));
+        }
+        length
     }
 
     /// The input as a text for people.

@@ -45,8 +45,7 @@ pub fn crossover(a: &[u8], b: &[u8], out: &mut [u8], seed: u32) -> usize {
     encode_within(&child, out, max_size)
 }
 
-/// Encodes what fits; how long it is.
-pub(super) fn encode_within(batch: &Batch, data: &mut [u8], max_size: usize) -> usize {
+fn encode_within(batch: &Batch, data: &mut [u8], max_size: usize) -> usize {
     let room = max_size.min(data.len());
     batch.encode(data.get_mut(..room).unwrap_or(&mut []))
 }

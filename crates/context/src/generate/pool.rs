@@ -7,7 +7,7 @@
 //! [`Pool::saw`] allocates nothing.
 
 use super::distribution::{depth, perturbation, steps};
-use super::mutate::{encode_within, mutate_walk, splice};
+use super::mutate::{mutate_walk, splice};
 use super::{Dice, Rng};
 use crate::batch::{Batch, MAX_WALKS};
 use crate::edit::Perturbation;
@@ -87,13 +87,6 @@ impl Pool {
             }
         }
         Some(best.perturbation)
-    }
-
-    /// As [`mutate`](super::mutate), but all walks of the child are new.
-    pub fn mutate(&self, data: &mut [u8], size: usize, max_size: usize, seed: u32) -> usize {
-        let mut batch = Batch::decode(data.get(..size).unwrap_or(data));
-        self.breed(&mut batch, seed);
-        encode_within(&batch, data, max_size)
     }
 
     /// Makes `batch` a full one of new walks: fresh ones, children of the pool's, and of the batch's own.
