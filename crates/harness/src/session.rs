@@ -317,9 +317,11 @@ impl Session {
         if let Some(feedback) = &self.feedback {
             let perturbations = self.batch.walks().iter();
             for (walk, perturbation) in report.walks().iter().zip(perturbations) {
+                let further = !matches!(walk.outcome, WalkOutcome::Error(_));
                 feedback::features(generation, walk, |domain, key| {
                     feedback.mark(domain, key);
-                    self.pool.saw(Feedback::index(domain, key), perturbation);
+                    self.pool
+                        .saw(Feedback::index(domain, key), perturbation, further);
                 });
             }
         }

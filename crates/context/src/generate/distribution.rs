@@ -203,22 +203,22 @@ fn recipe(dice: &mut impl Dice, arch: Arch) -> Perturbation {
     let mut recipe = Perturbation::UNTOUCHED;
     match dice.below(16) {
         // The context that a caller of the interrupted activation returns to.
-        0..8 => {
+        0..10 => {
             recipe.push(set(pc, ValueClass::ReturnAddress, frame, 0));
             recipe.push(set(sp, ValueClass::ReturnAddressSlot, frame, 8));
-            if dice.chance(7, 8) {
+            if dice.chance(15, 16) {
                 recipe.push(set(fp, ValueClass::CallerFp, frame, 0));
             }
         }
         // Another instruction of the same code, mostly.
-        8..10 => {
+        10..12 => {
             recipe.push(Edit::Nudge {
                 register: pc,
                 delta: dice.around_zero(96),
             });
         }
         // An arbitrary fp alone.
-        10..13 => {
+        12 => {
             recipe.push(set(
                 fp,
                 dice.weighted(DATA_CLASSES).unwrap_or(ValueClass::Heap),
@@ -253,7 +253,7 @@ fn recipe(dice: &mut impl Dice, arch: Arch) -> Perturbation {
             recipe.push(set(fp, ValueClass::StackSlot, selector(dice), 0));
         }
     }
-    if dice.chance(1, 4) {
+    if dice.chance(1, 5) {
         recipe.push(edit(dice, arch));
     }
     recipe
@@ -263,9 +263,9 @@ fn recipe(dice: &mut impl Dice, arch: Arch) -> Perturbation {
 pub fn perturbation(dice: &mut impl Dice, arch: Arch) -> Perturbation {
     let edits = match dice.below(64) {
         0 => return Perturbation::UNTOUCHED,
-        1..54 => return recipe(dice, arch),
-        54..59 => 1,
-        59..62 => 2,
+        1..56 => return recipe(dice, arch),
+        56..60 => 1,
+        60..62 => 2,
         _ => 3 + dice.below(4),
     };
     (0..edits).map(|_| edit(dice, arch)).collect()

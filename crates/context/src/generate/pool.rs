@@ -22,8 +22,8 @@ struct Entry {
 /// Perturbations by the feature that they showed.
 pub struct Pool {
     entries: Box<[Entry]>,
-    /// The features that were seen, in the order in which they were.
-    known: Vec<u16>,
+    /// The features that were seen first by a walk that was refused at once, and those by a walk that got further.
+    known: [Vec<u16>; 2],
 }
 
 impl Pool {
@@ -37,13 +37,14 @@ impl Pool {
         let features = features.min(1 << 16);
         Self {
             entries: vec![nothing; features].into_boxed_slice(),
-            known: Vec::with_capacity(features),
+            known: [(); 2].map(|()| Vec::with_capacity(features)),
         }
     }
 
-    /// A walk showed a feature. Untouched walks count and are not kept. True for a feature that no perturbation showed before.
+    /// A walk showed a feature; `further` if it got past the walker's first checks. Untouched walks count and are not kept. True for a
+    /// feature that no perturbation showed before.
     #[inline]
-    pub fn saw(&mut self, feature: usize, by: &Perturbation) -> bool {
+    pub fn saw(&mut self, feature: usize, by: &Perturbation, further: bool) -> bool {
         let Some(entry) = self.entries.get_mut(feature) else {
             return false;
         };
@@ -54,7 +55,7 @@ impl Pool {
         }
         entry.perturbation = *by;
         if kept == 0 {
-            self.known.push(feature as u16);
+            self.known[usize::from(further)].push(feature as u16);
         }
         kept == 0
     }
@@ -62,17 +63,23 @@ impl Pool {
     /// How many perturbations there are.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.known.len()
+        self.known.iter().map(Vec::len).sum()
     }
 
     /// Whether there is none yet.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.known.is_empty()
+        self.len() == 0
     }
 
     fn entry(&self, dice: &mut impl Dice) -> Option<&Entry> {
-        let feature = *self.known.get(dice.index(self.known.len()))?;
+        let [refused, further] = &self.known;
+        let known = if refused.is_empty() || !further.is_empty() && dice.chance(3, 4) {
+            further
+        } else {
+            refused
+        };
+        let feature = *known.get(dice.index(known.len()))?;
         self.entries.get(usize::from(feature))
     }
 
@@ -108,9 +115,9 @@ impl Pool {
             let own = parents.walks().get(dice.index(parents.walks().len()));
             let pooled = self.pick(dice).or(own.copied());
             let mut child = match (dice.below(16), pooled, own) {
-                (0..6, ..) | (_, None, _) | (.., None) => perturbation(dice, arch),
-                (6..13, Some(parent), _) => parent,
-                (13..15, _, Some(parent)) => *parent,
+                (0..8, ..) | (_, None, _) | (.., None) => perturbation(dice, arch),
+                (8..14, Some(parent), _) => parent,
+                (14, _, Some(parent)) => *parent,
                 (_, Some(one), Some(_)) => match self.pick(dice) {
                     Some(other) => splice(&one, &other, dice),
                     None => one,
@@ -144,11 +151,11 @@ mod tests {
     #[test]
     fn keeps_the_smallest_of_each_feature() {
         let mut pool = Pool::new(8);
-        assert!(!pool.saw(3, &Perturbation::UNTOUCHED));
-        assert!(pool.saw(3, &walk("rsp+=8 rip+=1")));
-        assert!(!pool.saw(3, &walk("rbp+=8")));
-        assert!(!pool.saw(3, &walk("rbp+=16 rsp+=8")));
-        assert!(!pool.saw(8, &walk("rbp+=8")), "out of range");
+        assert!(!pool.saw(3, &Perturbation::UNTOUCHED, true));
+        assert!(pool.saw(3, &walk("rsp+=8 rip+=1"), true));
+        assert!(!pool.saw(3, &walk("rbp+=8"), true));
+        assert!(!pool.saw(3, &walk("rbp+=16 rsp+=8"), true));
+        assert!(!pool.saw(8, &walk("rbp+=8"), true), "out of range");
         assert_eq!(pool.len(), 1);
         assert_eq!(pool.pick(&mut Rng::new(1)), Some(walk("rbp+=8")));
     }
@@ -160,7 +167,7 @@ mod tests {
         pool.breed(&mut batch, 1);
         assert_eq!(batch.walks().len(), MAX_WALKS);
         let rare = walk("r15=heap[4242]");
-        pool.saw(1, &rare);
+        pool.saw(1, &rare, false);
         let mut from_rare = 0;
         for seed in 0..200 {
             pool.breed(&mut batch, seed);
@@ -178,9 +185,9 @@ mod tests {
         let mut pool = Pool::new(8);
         let (common, rare) = (walk("rsp+=8"), walk("rbp+=8"));
         for _ in 0..100 {
-            pool.saw(0, &common);
+            pool.saw(0, &common, true);
         }
-        pool.saw(1, &rare);
+        pool.saw(1, &rare, true);
         let dice = &mut Rng::new(7);
         let picked = (0..1000).filter(|_| pool.pick(dice) == Some(rare)).count();
         assert!((800..950).contains(&picked), "{picked}");
