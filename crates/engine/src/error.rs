@@ -1,6 +1,6 @@
 //! What can go wrong in an engine.
 
-use crate::frozen::FrozenEnd;
+use crate::freeze::FrozenEnd;
 
 /// Errors of engines.
 #[derive(Debug, thiserror::Error)]

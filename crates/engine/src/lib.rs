@@ -11,6 +11,7 @@
 mod arch;
 mod baton;
 mod error;
+mod freeze;
 mod frozen;
 mod futex;
 mod held_stack;
@@ -18,16 +19,19 @@ mod live;
 mod moment;
 mod rseq;
 mod shared;
+mod step;
 mod tls;
 mod worker;
 
 pub use arch::{can_step, ticks};
 pub use error::EngineError;
-pub use frozen::{FrozenCopy, FrozenEnd, freeze};
+pub use freeze::{FrozenCopy, FrozenEnd, freeze};
+pub use frozen::Frozen;
 pub use held_stack::{HeldStack, Written};
-pub use live::{Bounds, Counts, Filter, Frozen, Live, Step, await_turn, worker_started};
+pub use live::{Bounds, Counts, Filter, Live, await_turn, worker_started};
 pub use moment::{Ended, Moment, Walked};
 pub use shared::Shared;
+pub use step::Step;
 pub use worker::{MAX_WORKERS, Worker};
 
 /// What kind of moment a visit wants.

@@ -1,4 +1,4 @@
-//! The live engines: a Java thread held in its handler serves many walks (*park*), or walks at every instruction (*step*).
+//! The live engine: a Java thread held in its handler serves many walks (*park*).
 
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -99,7 +99,7 @@ pub extern "C" fn await_turn(index: i32) -> i32 {
 
 /// The live engine. One per process, used by one flow of control.
 pub struct Live {
-    moment: Moment,
+    pub(crate) moment: Moment,
     bounds: Bounds,
     held: bool,
     since: Instant,
@@ -217,7 +217,7 @@ impl Live {
     }
 
     /// Moves to a fresh sample.
-    fn sample(&mut self, worker: Option<usize>, kind: u32) -> Result<(), EngineError> {
+    pub(crate) fn sample(&mut self, worker: Option<usize>, kind: u32) -> Result<(), EngineError> {
         let worker = worker
             .and_then(|index| WORKERS.get(index % WORKERS.count().max(1)))
             .or_else(|| WORKERS.next_after(self.next_worker))
@@ -237,7 +237,7 @@ impl Live {
     }
 
     /// Moves one instruction on. Returns false when the thread has left the code cache.
-    fn step(&mut self) -> Result<bool, EngineError> {
+    pub(crate) fn step(&mut self) -> Result<bool, EngineError> {
         if !arch::CAN_STEP {
             return Err(EngineError::CannotStep);
         }
@@ -332,124 +332,5 @@ impl Drop for Live {
             let _ = self.go_home();
         }
         BATON.give_turn(NOBODY);
-    }
-}
-
-/// The step engine: a visit at every instruction of Java code, in bursts that begin at a sample.
-pub struct Step {
-    live: Live,
-    burst: u32,
-    left: u32,
-}
-
-impl Step {
-    /// Steps `burst` instructions after each sample.
-    ///
-    /// # Errors
-    /// Where the architecture cannot step.
-    pub fn new(live: Live, burst: u32) -> Result<Self, EngineError> {
-        if arch::CAN_STEP {
-            Ok(Self {
-                live,
-                burst,
-                left: 0,
-            })
-        } else {
-            Err(EngineError::CannotStep)
-        }
-    }
-}
-
-impl Engine for Step {
-    fn name(&self) -> &'static str {
-        "step"
-    }
-
-    fn visit(
-        &mut self,
-        request: &Request,
-        visitor: &mut dyn FnMut(&mut Moment),
-    ) -> Result<(), EngineError> {
-        if self.left == 0 || request.fresh || !self.live.step()? {
-            self.live.sample(request.worker, request.kind)?;
-            self.left = self.burst;
-        } else {
-            self.left -= 1;
-        }
-        visitor(&mut self.live.moment);
-        Ok(())
-    }
-
-    fn moments(&self) -> u64 {
-        self.live.moments()
-    }
-
-    fn held(&mut self) -> Option<&mut Moment> {
-        self.live.held()
-    }
-
-    fn counts(&self) -> Counts {
-        self.live.counts()
-    }
-
-    fn go_home(&mut self) -> Result<(), EngineError> {
-        self.left = 0;
-        self.live.go_home()
-    }
-}
-
-/// The frozen engine: each visit happens in a forked copy, where nothing else moves.
-///
-/// What the visitor writes is lost unless it writes to [`Shared`](crate::Shared) memory.
-pub struct Frozen {
-    live: Live,
-    limit: Duration,
-}
-
-impl Frozen {
-    /// Each copy may live for `limit`.
-    #[must_use]
-    pub fn new(live: Live, limit: Duration) -> Self {
-        Self { live, limit }
-    }
-}
-
-impl Engine for Frozen {
-    fn name(&self) -> &'static str {
-        "frozen"
-    }
-
-    fn visit(
-        &mut self,
-        request: &Request,
-        visitor: &mut dyn FnMut(&mut Moment),
-    ) -> Result<(), EngineError> {
-        let limit = self.limit;
-        let mut ended = Ok(crate::FrozenEnd::Done);
-        self.live.visit(request, &mut |moment| {
-            ended =
-                crate::freeze(moment, limit, |moment| visitor(moment)).map(|mut copy| copy.wait());
-        })?;
-        match ended {
-            Ok(crate::FrozenEnd::Done) => Ok(()),
-            Ok(end) => Err(EngineError::Copy(end)),
-            Err(error) => Err(EngineError::Fork(error)),
-        }
-    }
-
-    fn moments(&self) -> u64 {
-        self.live.moments()
-    }
-
-    fn held(&mut self) -> Option<&mut Moment> {
-        self.live.held()
-    }
-
-    fn counts(&self) -> Counts {
-        self.live.counts()
-    }
-
-    fn go_home(&mut self) -> Result<(), EngineError> {
-        self.live.go_home()
     }
 }

@@ -482,7 +482,8 @@ impl Session {
         self.bred_bytes.clear();
         // A child that lost walks for want of room is not what its bytes say.
         if length < room {
-            self.bred_bytes.extend_from_slice(data.get(..length).unwrap_or(&[]));
+            self.bred_bytes
+                .extend_from_slice(data.get(..length).unwrap_or(&[]));
         }
         length
     }

@@ -263,7 +263,10 @@ fn relate(control: &[u64; COMPARED], deep: u32, trace: &TraceBuffer, frames: u32
     let skipped = first.unwrap_or(0) as u32;
     Relation {
         first: first.map_or(Relation::ELSEWHERE, |first| first as u8),
-        longer: frames.wrapping_add(skipped).wrapping_sub(deep).cast_signed(),
+        longer: frames
+            .wrapping_add(skipped)
+            .wrapping_sub(deep)
+            .cast_signed(),
     }
 }
 

@@ -224,9 +224,7 @@ impl World {
         let words = self.stack.words();
         let near = words.get(..WALKED_STACK_WORDS).unwrap_or(words);
         self.landscape
-            .set_walked_stack(untouched.sp().0, near, |word| {
-                is_return_address(code, word)
-            });
+            .set_walked_stack(untouched.sp().0, near, |word| is_return_address(code, word));
         let tid = Tid(moment.thread.tid);
         if let Some((_, stack)) = self.stacks.iter().find(|(known, _)| *known == tid) {
             self.classifier.set_own_stack(stack.start.0..stack.end.0);

@@ -88,7 +88,7 @@ fn walks(summary: &Summary) -> String {
 fn events(summary: &Summary) -> String {
     let events = &summary.events;
     format!(
-        "events    near misses {}, recoveries {}, silent writes {}, hangs {}, drops {}, stale {}",
+        "events    near misses {}, recoveries {}, writes {}, hangs {}, drops {}, stale {}",
         count(events.near_misses),
         count(events.recoveries),
         count(events.stack_writes),

@@ -51,7 +51,11 @@ fn encode_within(batch: &Batch, data: &mut [u8], max_size: usize) -> usize {
 }
 
 /// The beginning of one perturbation and the end of another.
-pub(super) fn splice(head: &Perturbation, tail: &Perturbation, dice: &mut impl Dice) -> Perturbation {
+pub(super) fn splice(
+    head: &Perturbation,
+    tail: &Perturbation,
+    dice: &mut impl Dice,
+) -> Perturbation {
     let kept = dice.index(head.edits().len() + 1);
     let from = dice.index(tail.edits().len() + 1);
     let heads = head.edits().iter().take(kept);
