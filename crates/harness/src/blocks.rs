@@ -25,27 +25,6 @@ const MOST_PLANTINGS: u8 = 16;
 /// No function of the walk code is larger; what is has a wrong size.
 const LARGEST: u64 = 64 << 10;
 
-/// What mangled names of walk code contain: spares demangling the other 60,000.
-const PARTS: [&str; 17] = [
-    "orte",
-    "AsyncGetCallTrace",
-    "frame",
-    "Frame",
-    "CodeCache",
-    "CodeHeap",
-    "CodeBlob",
-    "PcDesc",
-    "nmethod",
-    "CompiledMethod",
-    "6Method",
-    "ScopeDesc",
-    "DebugInfo",
-    "OopMap",
-    "RegisterMap",
-    "InstanceKlass",
-    "is_readable",
-];
-
 /// How the names of walk code begin.
 const WANTED: [&str; 34] = [
     "forte_",
@@ -309,6 +288,26 @@ fn is_walk_code(name: &str) -> bool {
         && (!name.starts_with("InstanceKlass::") || own.contains("jmethod"))
 }
 
+/// Whether a mangled name's first part begins like walk code: demangling all 60,000 names would take a second.
+fn may_be_walk_code(mangled: &str) -> bool {
+    // `_ZNK5frame...`: nested names begin with N, K for const; `_ZL10forte_...` is static.
+    let first = match mangled.strip_prefix("_Z") {
+        Some(name) => {
+            let name = name.trim_start_matches(['N', 'K', 'L']);
+            let digits = name.bytes().take_while(u8::is_ascii_digit).count();
+            let (length, rest) = name.split_at(digits);
+            length.parse().ok().and_then(|length| rest.get(..length))
+        }
+        None => Some(mangled),
+    };
+    first.is_some_and(|first| {
+        WANTED.iter().any(|wanted| match wanted.split_once("::") {
+            Some((class, _)) => first == class,
+            None => first.starts_with(wanted),
+        })
+    })
+}
+
 /// The blocks of libjvm's walk code, by address. `None` without libjvm or its symbols.
 fn find(modules: &Modules) -> Option<Found> {
     let module = modules.by_name("libjvm.so")?;
@@ -326,7 +325,7 @@ fn find(modules: &Modules) -> Option<Found> {
             && text.iter().any(|text| text.contains(&symbol.offset))
             && last != Some(symbol.offset);
         if !is_function
-            || !PARTS.iter().any(|part| symbol.mangled.contains(part))
+            || !may_be_walk_code(symbol.mangled)
             || !is_walk_code(&short_name(&demangle(symbol.mangled)))
         {
             continue;
@@ -387,6 +386,30 @@ fn make_writable(blocks: &[Block]) -> std::io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn first_parts_are_looked_at_before_demangling() {
+        for name in [
+            "AsyncGetCallTrace",
+            "_ZL31forte_fill_call_trace_given_topP10JavaThreadP15ASGCT_CallTracei5frame",
+            "_ZNK5frame25sender_for_compiled_frameEP11RegisterMap",
+            "_ZN2os20is_readable_pointerEPKv",
+            "_ZN17vframeStreamForteC1EP10JavaThread5frameb",
+        ] {
+            assert!(may_be_walk_code(name), "{name}");
+        }
+        for name in [
+            "_ZN10FrameValue5printEv",
+            "_ZN99frame",
+            "_ZNSt5dequeE",
+            "_Z",
+            "",
+            "SafeFetch32",
+            "_ZN13SymbolTable5frameE",
+        ] {
+            assert!(!may_be_walk_code(name), "{name}");
+        }
+    }
 
     #[test]
     fn walk_code_is_told_by_name() {
