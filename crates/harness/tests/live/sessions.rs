@@ -126,7 +126,8 @@ pub(crate) fn blocks() {
     // Long enough for collections and compilations.
     let began = Instant::now();
     let mut seen = vec![0];
-    while began.elapsed() < Duration::from_secs(6) {
+    let enough = |seen: &[usize]| seen.last().is_some_and(|&seen| seen > 300);
+    while began.elapsed() < Duration::from_secs(if enough(&seen) { 6 } else { 30 }) {
         for _ in 0..ROUND {
             session.run_input(&[]).unwrap();
         }
