@@ -289,7 +289,7 @@ fn is_walk_code(name: &str) -> bool {
 }
 
 /// Whether a mangled name's first part begins like walk code: demangling all 60,000 names would take a second.
-fn may_be_walk_code(mangled: &str) -> bool {
+fn may_be_walk_code(heads: &[(&str, bool)], mangled: &str) -> bool {
     // `_ZNK5frame...`: nested names begin with N, K for const; `_ZL10forte_...` is static.
     let first = match mangled.strip_prefix("_Z") {
         Some(name) => {
@@ -301,11 +301,23 @@ fn may_be_walk_code(mangled: &str) -> bool {
         None => Some(mangled),
     };
     first.is_some_and(|first| {
-        WANTED.iter().any(|wanted| match wanted.split_once("::") {
-            Some((class, _)) => first == class,
-            None => first.starts_with(wanted),
-        })
+        heads
+            .iter()
+            .any(|(head, whole)| first.starts_with(head) && (!whole || first.len() == head.len()))
     })
+}
+
+/// The first part of each of [`WANTED`], and whether it is a whole name.
+fn heads() -> Vec<(&'static str, bool)> {
+    let mut heads: Vec<_> = WANTED
+        .iter()
+        .map(|wanted| match wanted.split_once("::") {
+            Some((class, _)) => (class, true),
+            None => (*wanted, false),
+        })
+        .collect();
+    heads.dedup();
+    heads
 }
 
 /// The blocks of libjvm's walk code, by address. `None` without libjvm or its symbols.
@@ -317,6 +329,7 @@ fn find(modules: &Modules) -> Option<Found> {
         .text()
         .map(|(at, length)| at..at.wrapping_add(length))
         .collect();
+    let heads = heads();
     let mut found = Found::default();
     let mut last = None;
     let mut code = Vec::new();
@@ -325,7 +338,7 @@ fn find(modules: &Modules) -> Option<Found> {
             && text.iter().any(|text| text.contains(&symbol.offset))
             && last != Some(symbol.offset);
         if !is_function
-            || !may_be_walk_code(symbol.mangled)
+            || !may_be_walk_code(&heads, symbol.mangled)
             || !is_walk_code(&short_name(&demangle(symbol.mangled)))
         {
             continue;
@@ -396,7 +409,7 @@ mod tests {
             "_ZN2os20is_readable_pointerEPKv",
             "_ZN17vframeStreamForteC1EP10JavaThread5frameb",
         ] {
-            assert!(may_be_walk_code(name), "{name}");
+            assert!(may_be_walk_code(&heads(), name), "{name}");
         }
         for name in [
             "_ZN10FrameValue5printEv",
@@ -407,7 +420,7 @@ mod tests {
             "SafeFetch32",
             "_ZN13SymbolTable5frameE",
         ] {
-            assert!(!may_be_walk_code(name), "{name}");
+            assert!(!may_be_walk_code(&heads(), name), "{name}");
         }
     }
 
