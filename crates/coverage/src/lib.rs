@@ -23,17 +23,20 @@ pub enum Domain {
     NearMiss,
     /// Where a walk faulted.
     FaultSite,
+    /// Which basic blocks of the walk code a walk reached for the first time: see [`Feedback::mark_block`].
+    Block,
 }
 
 impl Domain {
     /// Every domain.
-    pub const ALL: [Domain; 6] = [
+    pub const ALL: [Domain; 7] = [
         Domain::Code,
         Domain::Depth,
         Domain::TopMethod,
         Domain::BlobKind,
         Domain::NearMiss,
         Domain::FaultSite,
+        Domain::Block,
     ];
 
     /// First counter and number of counters (a power of two).
@@ -45,12 +48,13 @@ impl Domain {
             Domain::BlobKind => (256, 256),
             Domain::TopMethod => (512, 1024),
             Domain::FaultSite => (1536, 512),
+            Domain::Block => (2048, 2048),
         }
     }
 }
 
 /// How many counters there are. More would make libFuzzer's scan of each input slower.
-pub const COUNTERS: usize = 2048;
+pub const COUNTERS: usize = 4096;
 
 #[unsafe(link_section = "__libfuzzer_extra_counters")]
 static EXTRA_COUNTERS: [AtomicU8; COUNTERS] = [const { AtomicU8::new(0) }; COUNTERS];
@@ -98,6 +102,20 @@ impl Feedback {
                 counter.load(Ordering::Relaxed).saturating_add(1),
                 Ordering::Relaxed,
             );
+        }
+    }
+
+    /// Marks the block with this number. Unlike other counters it is set, not raised: a fuzzer sorts a counter's value into one of
+    /// eight buckets, and each bucket is a feature of its own, so that eight blocks share a counter and stay apart.
+    #[inline]
+    pub fn mark_block(&self, block: u32) {
+        /// The least value of each bucket of libFuzzer (CounterToFeature, FuzzerTracePC.h) and AFL.
+        const BUCKETS: [u8; 8] = [1, 2, 3, 4, 8, 16, 32, 128];
+        let (first, length) = Domain::Block.slice();
+        let block = block as usize;
+        let value = BUCKETS[(block / length) % BUCKETS.len()];
+        if let Some(counter) = self.counters.get(first + block % length) {
+            counter.store(value, Ordering::Relaxed);
         }
     }
 
@@ -171,6 +189,32 @@ mod tests {
                 .all(|d| feedback.marked(*d) == 0)
         );
         assert_eq!(feedback.counters[2047].load(Ordering::Relaxed), 255);
+    }
+
+    #[test]
+    fn blocks_are_features_of_their_own() {
+        let memory: &'static mut [u8] = Box::leak(vec![0_u8; COUNTERS].into_boxed_slice());
+        // SAFETY: leaked memory, used here only.
+        let feedback = unsafe { Feedback::in_map(memory.as_mut_ptr(), memory.len()) };
+        // libFuzzer's CounterToFeature.
+        let bucket = |value: u8| match value {
+            128.. => 7,
+            32.. => 6,
+            16.. => 5,
+            8.. => 4,
+            4.. => 3,
+            value => value - 1,
+        };
+        let mut features = std::collections::BTreeSet::new();
+        for block in 0..16_384 {
+            feedback.mark_block(block);
+            let (first, length) = Domain::Block.slice();
+            let at = first + block as usize % length;
+            assert!(features.insert((at, bucket(feedback.counters[at].load(Ordering::Relaxed)))));
+        }
+        assert_eq!(feedback.marked(Domain::Block), 2048);
+        assert_eq!(feedback.marked(Domain::FaultSite), 0);
+        feedback.mark_block(u32::MAX);
     }
 
     #[test]

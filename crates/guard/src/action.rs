@@ -101,6 +101,9 @@ impl PreviousAction {
                 if flags & libc::SA_NODEFER == 0 {
                     block |= 1 << (signal - 1);
                 }
+                if crate::trap::has_breakpoints() {
+                    block &= !(1 << (libc::SIGTRAP - 1));
+                }
                 // SAFETY: the set is written before use; the handler was installed for this signal. All three arguments are
                 // passed with and without SA_SIGINFO, as the kernel does (arch/x86/kernel/signal_64.c,
                 // x64_setup_rt_frame).

@@ -38,6 +38,7 @@
 //! | in a guarded call, at a [SafeFetch](set_safefetch) instruction | the JVM's handler resumes it: a near miss, counted |
 //! | in a guarded call, in the JVM's handler that was asked | the call's fault, marked [`Fault::in_jvm_handler`] |
 //! | in a guarded call, SIGTRAP that the [guarded trap hook](TrapScope::Guarded) takes | the call goes on |
+//! | SIGTRAP that the [breakpoint hook](set_breakpoint_hook) takes, anywhere | the thread goes on; asked before the trap hooks |
 //! | in a guarded call, any other | the call is given up. The JVM is not asked: for an address in a yellow or reserved zone or on the poll page it would unprotect the zone or jump into a stub |
 //! | SIGTRAP that the [unguarded trap hook](TrapScope::Unguarded) takes | the thread goes on |
 //! | anywhere else, or sent by another process | the previous handler, with its flags and mask, as the kernel would call it |
@@ -85,5 +86,5 @@ pub use kept_stack::{KeptStack, keep_stacks, kept_stack};
 pub use safefetch::{JvmHandler, SAFEFETCH_SITES, SafeFetchSite, set_jvm_handler, set_safefetch};
 pub use slot::{GuardSlot, SLOTS};
 pub use thread::{after_fork_in_child, reap_dead_threads, register_thread, unregister_thread};
-pub use trap::{TrapHook, TrapScope, set_trap_hook};
+pub use trap::{BreakpointHook, TrapHook, TrapScope, set_breakpoint_hook, set_trap_hook};
 pub use ucontext::{read_pc, read_registers, set_trap_flag, write_pc, write_registers};

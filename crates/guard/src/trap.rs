@@ -18,6 +18,11 @@ pub enum TrapScope {
 /// signals blocked than the interrupted thread had.
 pub type TrapHook = unsafe fn(*mut siginfo_t, *mut ucontext_t) -> bool;
 
+/// Called before the hook of any scope; the last argument says whether the trap came from inside a guarded call. The rest is as with
+/// [`TrapHook`].
+pub type BreakpointHook = unsafe fn(*mut siginfo_t, *mut ucontext_t, bool) -> bool;
+
+static BREAKPOINT: AtomicUsize = AtomicUsize::new(0);
 static UNGUARDED: AtomicUsize = AtomicUsize::new(0);
 static GUARDED: AtomicUsize = AtomicUsize::new(0);
 
@@ -36,11 +41,38 @@ pub unsafe fn set_trap_hook(scope: TrapScope, hook: Option<TrapHook>) {
     cell(scope).store(hook.map_or(0, |hook| hook as usize), Release);
 }
 
-/// Asks the hook of a scope.
+/// Sets or removes the hook of breakpoints that any thread may meet, in guarded calls and outside them.
+///
+/// While there is one, SIGTRAP stays unblocked in the handlers that faults are passed on to: a breakpoint in code that they call would
+/// end the process.
+///
+/// # Safety
+/// As [`set_trap_hook`].
+pub unsafe fn set_breakpoint_hook(hook: Option<BreakpointHook>) {
+    BREAKPOINT.store(hook.map_or(0, |hook| hook as usize), Release);
+}
+
+/// Whether breakpoints may be met anywhere.
+pub(crate) fn has_breakpoints() -> bool {
+    BREAKPOINT.load(Acquire) != 0
+}
+
+/// Asks the breakpoints' hook, then that of a scope.
 ///
 /// # Safety
 /// Called by the handler of a SIGTRAP, with its arguments.
 pub(crate) unsafe fn ask(scope: TrapScope, info: *mut siginfo_t, uc: *mut ucontext_t) -> bool {
+    let breakpoints = BREAKPOINT.load(Acquire);
+    if breakpoints != 0 {
+        // SAFETY: as below.
+        let taken = unsafe {
+            let hook: BreakpointHook = core::mem::transmute(breakpoints);
+            hook(info, uc, scope == TrapScope::Guarded)
+        };
+        if taken {
+            return true;
+        }
+    }
     let hook = cell(scope).load(Acquire);
     if hook == 0 {
         return false;

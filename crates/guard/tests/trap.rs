@@ -7,7 +7,9 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use common::{arch, assert_signal, attempt, guarded_thread};
 use libc::{c_int, c_void, siginfo_t, ucontext_t};
-use walkfuzz_guard::{GuardError, TrapScope, read_pc, set_trap_flag, set_trap_hook, write_pc};
+use walkfuzz_guard::{
+    GuardError, TrapScope, read_pc, set_breakpoint_hook, set_trap_flag, set_trap_hook, write_pc,
+};
 
 /// Hooks are the process's; the tests take turns.
 static TURN: Mutex<()> = Mutex::new(());
@@ -52,6 +54,53 @@ fn guarded_hook_resumes() {
     unsafe { set_trap_hook(TrapScope::Guarded, None) };
     assert_signal(attempt(slot, arch::breakpoint, 0, 0, 0), libc::SIGTRAP);
     assert_eq!(SEEN.load(Relaxed), 2);
+}
+
+static INSIDE: AtomicU32 = AtomicU32::new(0);
+
+#[test]
+fn breakpoints_are_asked_first_and_anywhere() {
+    unsafe fn pass_over(_: *mut siginfo_t, uc: *mut ucontext_t, guarded: bool) -> bool {
+        SEEN.fetch_add(1, Relaxed);
+        INSIDE.fetch_add(u32::from(guarded), Relaxed);
+        // SAFETY: the kernel's ucontext.
+        unsafe {
+            write_pc(
+                uc,
+                walkfuzz_context::Pc(read_pc(uc).0 + arch::BEHIND_BREAKPOINT),
+            )
+        };
+        true
+    }
+    unsafe fn never(_: *mut siginfo_t, _: *mut ucontext_t) -> bool {
+        SEEN.fetch_add(100, Relaxed);
+        true
+    }
+    let _turn = TURN.lock();
+    let slot = guarded_thread();
+    SEEN.store(0, Relaxed);
+    INSIDE.store(0, Relaxed);
+    // SAFETY: the hooks touch nothing but atomics and the ucontext.
+    unsafe {
+        set_trap_hook(TrapScope::Guarded, Some(never));
+        set_trap_hook(TrapScope::Unguarded, Some(never));
+        set_breakpoint_hook(Some(pass_over));
+    }
+    assert_eq!(attempt(slot, arch::breakpoint, 0, 0, 0), None);
+    // A thread that the guard does not know.
+    let other = std::thread::spawn(|| {
+        // SAFETY: the hook passes over it.
+        unsafe { arch::breakpoint(std::ptr::null_mut(), 0, std::ptr::null_mut()) }
+    });
+    other.join().expect("it goes on");
+    // SAFETY: as above.
+    unsafe {
+        set_breakpoint_hook(None);
+        set_trap_hook(TrapScope::Guarded, None);
+        set_trap_hook(TrapScope::Unguarded, None);
+    }
+    assert_signal(attempt(slot, arch::breakpoint, 0, 0, 0), libc::SIGTRAP);
+    assert_eq!((SEEN.load(Relaxed), INSIDE.load(Relaxed)), (2, 1));
 }
 
 static DISTINCT: AtomicU64 = AtomicU64::new(0);

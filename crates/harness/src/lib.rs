@@ -6,6 +6,7 @@
 //! `minimise`), write them down (`assemble`).
 
 mod assemble;
+pub mod blocks;
 pub mod campaign;
 pub mod classify;
 mod error;

@@ -65,9 +65,16 @@ impl Progress {
             || "never".to_owned(),
             |at| format!("{} s ago", at.elapsed().as_secs()),
         );
+        let blocks = match lane.counter(Counter::BlocksPlanted) {
+            0 => String::new(),
+            planted => format!(
+                " | blocks {} of {planted}",
+                lane.counter(Counter::BlocksSeen)
+            ),
+        };
         eprintln!(
             "walkfuzz: {:>4} s {:>8.1} M walks {:>5.2} M/s | controls {:.1} % of {} | faults {} | signatures {} \
-             (T0 {t0} T1 {t1} T2 {t2} T3 {t3} T4 {t4}), {} examined, last new {last_new}",
+             (T0 {t0} T1 {t1} T2 {t2} T3 {t3} T4 {t4}), {} examined, last new {last_new}{blocks}",
             elapsed.as_secs(),
             walks as f64 / 1e6,
             rate / 1e6,

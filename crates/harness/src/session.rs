@@ -17,6 +17,7 @@ use walkfuzz_jvm::Jvm;
 use walkfuzz_record::{Counter, Lane, Recorder, RunFolder, WalkOutcome, WalkerId};
 use walkfuzz_walkers::{Agct, TraceBuffer, Walker};
 
+use crate::blocks::Blocks;
 use crate::error::HarnessError;
 use crate::feedback;
 use crate::hunt::Hunt;
@@ -69,6 +70,7 @@ pub struct Session {
     walker_id: WalkerId,
     lane: &'static Lane,
     feedback: Option<Feedback>,
+    blocks: Option<Blocks>,
     trace: Box<TraceBuffer>,
     report: Shared<BatchReport>,
     batch: Box<Batch>,
@@ -138,7 +140,7 @@ impl Session {
             world,
             live,
             agct,
-            timings,
+            mut timings,
         } = start::start(&settings, options, run.path())?;
         let walker = walker(agct);
         let mut facts = run::facts(&settings, &jvm, &*walker, arguments);
@@ -155,6 +157,16 @@ impl Session {
             what: "the record has no lane",
             source: std::io::Error::from_raw_os_error(libc::EINVAL),
         })?;
+        // In the frozen engine's copies every block would trap anew, and nobody would hear of it.
+        let watches = mode == Mode::Survey
+            && settings.blocks
+            && !settings.blind
+            && settings.engine != EngineKind::Frozen;
+        let blocks = watches.then(|| Blocks::plant(&world.modules)).flatten();
+        if let Some(blocks) = &blocks {
+            timings.push(("blocks", blocks.planting_time()));
+            lane.add(Counter::BlocksPlanted, blocks.planted() as u64);
+        }
         let engine: Box<dyn Engine> = match settings.engine {
             EngineKind::Live => Box::new(live),
             EngineKind::Step => Box::new(Step::new(live, 512)?),
@@ -179,6 +191,7 @@ impl Session {
             walker_id: WalkerId(0),
             lane,
             feedback: (!settings.blind).then(Feedback::extra_counters),
+            blocks,
             trace: TraceBuffer::new(),
             report,
             batch: Box::new(Batch::untouched(Arch::NATIVE)),
@@ -221,6 +234,12 @@ impl Session {
     #[must_use]
     pub fn world(&self) -> &World {
         &self.world
+    }
+
+    /// The watched blocks of the JVM's walk code, if any are.
+    #[must_use]
+    pub fn blocks(&self) -> Option<&Blocks> {
+        self.blocks.as_ref()
     }
 
     /// Runs one input.
@@ -324,6 +343,9 @@ impl Session {
                         .saw(Feedback::index(domain, key), perturbation, further);
                 });
             }
+            if let Some(blocks) = &mut self.blocks {
+                blocks.news(|block| feedback.mark_block(block));
+            }
         }
         let new_moment = std::mem::replace(&mut self.serial, report.serial) != report.serial;
         if matches!(report.control.outcome, WalkOutcome::Frames(_)) {
@@ -364,8 +386,11 @@ impl Session {
             .saw_park(self.engine.moments() / self.moments_per_park)
         {
             let counts = self.engine.counts();
-            self.world.refresh(counts.parks);
+            let surveyed = self.world.refresh(counts.parks);
             self.hunt.poll(&self.world);
+            if surveyed && let Some(blocks) = &mut self.blocks {
+                blocks.plant_again();
+            }
             self.flush();
             self.progress
                 .print(self.lane, self.hunt.found(), self.began.elapsed());
@@ -387,6 +412,12 @@ impl Session {
             (Counter::Parks, counts.parks),
             (Counter::Steps, counts.steps),
             (Counter::StaleHits, self.world.stale_hits),
+            (
+                Counter::BlocksSeen,
+                self.blocks
+                    .as_ref()
+                    .map_or(0, |blocks| blocks.seen() as u64),
+            ),
         ] {
             self.lane
                 .add(counter, now.saturating_sub(self.lane.counter(counter)));

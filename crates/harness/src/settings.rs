@@ -28,6 +28,8 @@ pub struct Settings {
     pub warm_up: Duration,
     /// No feedback and no corpus: every input is generated afresh.
     pub blind: bool,
+    /// Watch the basic blocks of the JVM's walk code.
+    pub blocks: bool,
     /// Moments that a single file is tried at before it counts as not reproduced.
     pub attempts: u32,
 }
@@ -56,7 +58,7 @@ impl EngineKind {
 }
 
 /// Every variable that is read, with its default and meaning, as documentation shows it.
-pub const VARIABLES: [(&str, &str, &str); 11] = [
+pub const VARIABLES: [(&str, &str, &str); 12] = [
     (
         "WALKFUZZ_RUNS",
         "walkfuzz-runs",
@@ -94,6 +96,11 @@ pub const VARIABLES: [(&str, &str, &str); 11] = [
         "WALKFUZZ_BLIND",
         "0",
         "1: generate every input afresh, without corpus and feedback",
+    ),
+    (
+        "WALKFUZZ_BLOCKS",
+        "1",
+        "0: no feedback from the basic blocks of the JVM's walk code (x86_64 only)",
     ),
     (
         "WALKFUZZ_ATTEMPTS",
@@ -154,6 +161,7 @@ impl Settings {
             threads: number("WALKFUZZ_THREADS", 1..=16)? as usize,
             warm_up: Duration::from_millis(number("WALKFUZZ_WARM_UP_MS", 0..=600_000)?),
             blind: number("WALKFUZZ_BLIND", 0..=1)? == 1,
+            blocks: number("WALKFUZZ_BLOCKS", 0..=1)? == 1,
             attempts: number("WALKFUZZ_ATTEMPTS", 1..=1_000_000)? as u32,
         })
     }

@@ -86,6 +86,10 @@ counters! {
     Abandoned, "abandoned";
     /// Walks that wrote to the stack of the walked thread.
     StackWrites, "stack_writes";
+    /// Basic blocks of the walk code that walks have reached. In totals the greatest number of any process: each begins anew.
+    BlocksSeen, "blocks_seen";
+    /// Basic blocks of the walk code that are watched; in totals as above.
+    BlocksPlanted, "blocks_planted";
 }
 
 const _: () = assert!(Counter::ALL.len() <= COUNTERS);

@@ -28,6 +28,7 @@ pub fn end_screen(summary: &Summary) -> String {
         engine(summary),
         time(summary),
     ];
+    lines.extend(blocks(summary));
     let (troubles, next) = (troubles(summary), next(summary));
     let rest = usize::from(troubles.is_some()) + next.len();
     // The table of outcomes makes room where titles or the command need several lines.
@@ -96,6 +97,18 @@ fn events(summary: &Summary) -> String {
         count(events.drops),
         count(events.stale_hits),
     )
+}
+
+/// What the walks reached of the code that walks; absent where nobody looked.
+fn blocks(summary: &Summary) -> Option<String> {
+    let events = &summary.events;
+    (events.blocks_planted != 0).then(|| {
+        format!(
+            "blocks    {} of {} of the walk code",
+            count(events.blocks_seen),
+            count(events.blocks_planted)
+        )
+    })
 }
 
 fn engine(summary: &Summary) -> String {

@@ -225,6 +225,8 @@ fn events(totals: &Totals) -> EventCounts {
         unresolved_values: totals.counter(Counter::UnresolvedValues),
         abandoned: totals.counter(Counter::Abandoned),
         stack_writes: totals.counter(Counter::StackWrites),
+        blocks_seen: totals.counter(Counter::BlocksSeen),
+        blocks_planted: totals.counter(Counter::BlocksPlanted),
     }
 }
 

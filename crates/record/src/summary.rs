@@ -148,6 +148,12 @@ pub struct EventCounts {
     /// Walks that wrote to the stack of the walked thread.
     #[serde(default)]
     pub stack_writes: u64,
+    /// Basic blocks of the walk code that walks reached, in the process that reached most.
+    #[serde(default)]
+    pub blocks_seen: u64,
+    /// Basic blocks of the walk code that were watched; 0: none were.
+    #[serde(default)]
+    pub blocks_planted: u64,
 }
 
 /// What is missing from the evidence.

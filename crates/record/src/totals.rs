@@ -81,7 +81,13 @@ impl Totals {
         for lane in &record.lanes {
             for &counter in Counter::ALL {
                 let sum = self.counters.entry(counter).or_default();
-                *sum = sum.saturating_add(lane.counter(counter));
+                *sum = match counter {
+                    // Each process begins anew with the same blocks.
+                    Counter::BlocksSeen | Counter::BlocksPlanted => {
+                        (*sum).max(lane.counter(counter))
+                    }
+                    _ => sum.saturating_add(lane.counter(counter)),
+                };
             }
             self.thread_seconds += lane.counter(Counter::TotalTicks) as f64 / hz;
             self.walker_seconds += lane.counter(Counter::WalkerTicks) as f64 / hz;
@@ -100,7 +106,7 @@ impl Totals {
         }
     }
 
-    /// A counter's sum.
+    /// A counter's sum; of blocks, the greatest number.
     #[must_use]
     pub fn counter(&self, counter: Counter) -> u64 {
         self.counters.get(&counter).copied().unwrap_or(0)

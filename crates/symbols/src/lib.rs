@@ -9,6 +9,7 @@
 #![forbid(unsafe_code)]
 
 pub mod arch;
+pub mod blocks;
 pub mod disassemble;
 pub mod error;
 pub mod instruction;
@@ -18,6 +19,7 @@ pub mod safefetch;
 pub mod table;
 pub mod unwind;
 
+pub use blocks::block_starts;
 pub use disassemble::{Line, around, instruction_at};
 pub use error::Error;
 pub use instruction::{Instruction, InstructionKind, InstructionMap};

@@ -107,6 +107,62 @@ pub(crate) fn live_park() {
     print_findings(&summary);
 }
 
+/// Breakpoints in the walk code: each is met once, whoever meets it, and nobody notices.
+pub(crate) fn blocks() {
+    /// Inputs between two looks.
+    const ROUND: usize = 1_500;
+    let mut session = survey(planted::nothing);
+    let counts = |session: &Session| {
+        let blocks = session.blocks().unwrap();
+        (blocks.planted(), blocks.seen())
+    };
+    if !cfg!(target_arch = "x86_64") {
+        assert!(session.blocks().is_none());
+        println!("skip: breakpoints are planted on x86_64 alone");
+        return;
+    }
+    let (planted, _) = counts(&session);
+    assert!(planted > 3_000, "{planted} blocks");
+    // Long enough for collections and compilations.
+    let began = Instant::now();
+    let mut seen = vec![0];
+    let enough = |seen: &[usize]| seen.last().is_some_and(|&seen| seen > 300);
+    while began.elapsed() < Duration::from_secs(if enough(&seen) { 6 } else { 30 }) {
+        for _ in 0..ROUND {
+            session.run_input(&[]).unwrap();
+        }
+        seen.push(counts(&session).1);
+    }
+    let blocks = session.blocks().unwrap();
+    println!(
+        "note: {planted} blocks of {} functions ({} left out) planted in {:.1} ms, {} met elsewhere alone; seen after each of {} rounds: {:?} ...",
+        blocks.functions(),
+        blocks.left_out(),
+        blocks.planting_time().as_secs_f64() * 1e3,
+        blocks.met_elsewhere(),
+        seen.len() - 1,
+        seen.iter()
+            .step_by((seen.len() / 12).max(1))
+            .collect::<Vec<_>>()
+    );
+    let summary = finished(&mut session);
+    let last = *seen.last().unwrap();
+    assert!(last > 300, "{seen:?}");
+    assert!(last < planted, "{seen:?}");
+    assert!(seen.is_sorted(), "{seen:?}");
+    // Most blocks come early: less in the second half than in the first.
+    let half = seen[seen.len() / 2];
+    assert!(last - half < half, "{seen:?}");
+    assert_eq!(summary.events.blocks_planted, planted as u64);
+    assert!(summary.events.blocks_seen >= last as u64);
+    assert!(
+        summary.controls.k as f64 >= summary.controls.of as f64 * 0.9,
+        "{:?}",
+        summary.controls
+    );
+    print_findings(&summary);
+}
+
 /// A walk at each instruction.
 pub(crate) fn natural_steps() {
     const WALKS: u64 = 50_000;

@@ -74,6 +74,11 @@ pub(crate) fn decode(code: &[u8], start: Pc) -> (Vec<Instruction>, usize) {
     (instructions, undecodable)
 }
 
+/// The beginnings of basic blocks: nobody plants breakpoints on this architecture.
+pub(crate) fn block_starts(_code: &[u8], _start: Pc) -> Option<Vec<Pc>> {
+    None
+}
+
 /// The text of the first instruction of `bytes` and its length.
 pub(crate) fn text(bytes: &[u8], pc: Pc) -> Option<(String, usize)> {
     let decoder = yaxpeax_arm::armv8::a64::InstDecoder::default();

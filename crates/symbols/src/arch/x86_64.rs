@@ -72,6 +72,44 @@ pub(crate) fn decode(code: &[u8], start: Pc) -> (Vec<Instruction>, usize) {
     (instructions, undecodable)
 }
 
+/// The beginnings of basic blocks: see [`crate::block_starts`].
+pub(crate) fn block_starts(code: &[u8], start: Pc) -> Option<Vec<Pc>> {
+    let mut decoder = Decoder::with_ip(64, code, start.0, DecoderOptions::NONE);
+    let inside = start.0..start.0.wrapping_add(code.len() as u64);
+    let mut boundaries = Vec::with_capacity(code.len() / 4);
+    let mut starts = Vec::new();
+    let mut begins = true;
+    for instruction in &mut decoder {
+        if instruction.is_invalid() {
+            return None;
+        }
+        boundaries.push(instruction.ip());
+        if begins && !matches!(instruction.mnemonic(), Mnemonic::Nop | Mnemonic::Int3) {
+            starts.push(instruction.ip());
+            begins = false;
+        }
+        match instruction.flow_control() {
+            FlowControl::ConditionalBranch | FlowControl::UnconditionalBranch => {
+                begins = true;
+                if inside.contains(&instruction.near_branch_target()) {
+                    starts.push(instruction.near_branch_target());
+                }
+            }
+            FlowControl::IndirectBranch | FlowControl::Return | FlowControl::Exception => {
+                begins = true;
+            }
+            _ => {}
+        }
+    }
+    starts.sort_unstable();
+    starts.dedup();
+    let sound = |pc: &u64| boundaries.binary_search(pc).is_ok();
+    starts
+        .iter()
+        .all(sound)
+        .then(|| starts.into_iter().map(Pc).collect())
+}
+
 /// The text of the first instruction of `bytes` and its length.
 pub(crate) fn text(bytes: &[u8], pc: Pc) -> Option<(String, usize)> {
     let mut decoder = Decoder::with_ip(64, bytes, pc.0, DecoderOptions::NONE);
