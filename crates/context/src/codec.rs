@@ -241,11 +241,7 @@ impl Batch {
 
     /// Decodes any bytes into a batch that is there already, which is faster than making a new one.
     pub fn decode_from(&mut self, bytes: &[u8]) {
-        let [header, thread, steps, depth] = (peek(bytes) as u32).to_le_bytes();
-        self.arch = arch_of(header);
-        self.thread = thread;
-        self.steps = steps;
-        self.depth = DepthLimit::from_index(depth);
+        self.decode_moment(bytes);
         self.reset_walks();
         let registers = RegisterReader::new(self.arch);
         let mut rest = bytes.get(HEADER_BYTES..).unwrap_or(&[]);
@@ -257,6 +253,15 @@ impl Batch {
         {
             rest = decode_walk(rest, &registers, walk);
         }
+    }
+
+    /// Reads what [`decode_from`](Self::decode_from) would, but for the walks: the moment that they are made at.
+    pub fn decode_moment(&mut self, bytes: &[u8]) {
+        let [header, thread, steps, depth] = (peek(bytes) as u32).to_le_bytes();
+        self.arch = arch_of(header);
+        self.thread = thread;
+        self.steps = steps;
+        self.depth = DepthLimit::from_index(depth);
     }
 
     /// How many bytes [`encode`](Self::encode) needs.

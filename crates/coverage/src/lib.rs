@@ -46,15 +46,15 @@ impl Domain {
             Domain::Depth => (128, 64),
             Domain::NearMiss => (192, 64),
             Domain::BlobKind => (256, 256),
-            Domain::TopMethod => (512, 1024),
-            Domain::FaultSite => (1536, 512),
-            Domain::Block => (2048, 2048),
+            Domain::TopMethod => (512, 512),
+            Domain::FaultSite => (1024, 512),
+            Domain::Block => (1536, 1024),
         }
     }
 }
 
 /// How many counters there are. More would make libFuzzer's scan of each input slower.
-pub const COUNTERS: usize = 4096;
+pub const COUNTERS: usize = 2560;
 
 #[unsafe(link_section = "__libfuzzer_extra_counters")]
 static EXTRA_COUNTERS: [AtomicU8; COUNTERS] = [const { AtomicU8::new(0) }; COUNTERS];

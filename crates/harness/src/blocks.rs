@@ -111,6 +111,14 @@ struct Table {
 
 static TABLE: OnceLock<Table> = OnceLock::new();
 
+/// How many blocks walks have reached so far; 0 without planted blocks.
+#[inline]
+pub(crate) fn reached() -> usize {
+    TABLE
+        .get()
+        .map_or(0, |table| table.met_count.load(Ordering::Relaxed))
+}
+
 /// The planted blocks of this process.
 pub struct Blocks {
     table: &'static Table,
@@ -205,10 +213,10 @@ impl Blocks {
         self.time
     }
 
-    /// Tells the numbers of the blocks that walks have reached since it was last asked.
+    /// Tells the numbers of the blocks that walks have reached since it was last asked, of the first `up_to` that any walk reached.
     #[inline]
-    pub(crate) fn news(&mut self, mut tell: impl FnMut(u32)) {
-        while self.told < self.seen() {
+    pub(crate) fn news(&mut self, up_to: usize, mut tell: impl FnMut(u32)) {
+        while self.told < up_to {
             let met = self.table.met.get(self.told);
             let Some(number) = met.and_then(|met| met.load(Ordering::Acquire).checked_sub(1))
             else {

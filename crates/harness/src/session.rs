@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use walkfuzz_context::codec::MAX_BATCH_BYTES;
 use walkfuzz_context::generate::{Pool, blind, crossover, mutate};
 use walkfuzz_context::{Arch, Batch};
-use walkfuzz_coverage::{COUNTERS, Feedback};
+use walkfuzz_coverage::{COUNTERS, Domain, Feedback};
 use walkfuzz_engine::{Engine, Frozen, Request, Shared, Step};
 use walkfuzz_jvm::Jvm;
 use walkfuzz_record::{Counter, Lane, Recorder, RunFolder, WalkOutcome, WalkerId};
@@ -256,7 +256,8 @@ impl Session {
                 .begin_input(self.encoded.get(..length).unwrap_or(&[]));
         } else {
             if !data.is_empty() && data == self.bred_bytes {
-                *self.batch = *self.bred;
+                std::mem::swap(&mut self.batch, &mut self.bred);
+                self.bred_bytes.clear();
             } else {
                 self.batch.decode_from(data);
             }
@@ -334,6 +335,9 @@ impl Session {
         let generation = self.walker.generation();
         let report: &BatchReport = &self.report;
         if let Some(feedback) = &self.feedback {
+            if let Some(blocks) = &mut self.blocks {
+                blocks.news(report.control.blocks, |block| feedback.mark_block(block));
+            }
             let perturbations = self.batch.walks().iter();
             for (walk, perturbation) in report.walks().iter().zip(perturbations) {
                 let further = !matches!(walk.outcome, WalkOutcome::Error(_));
@@ -342,9 +346,13 @@ impl Session {
                     self.pool
                         .saw(Feedback::index(domain, key), perturbation, further);
                 });
-            }
-            if let Some(blocks) = &mut self.blocks {
-                blocks.news(|block| feedback.mark_block(block));
+                if let Some(blocks) = &mut self.blocks {
+                    blocks.news(walk.blocks, |block| {
+                        feedback.mark_block(block);
+                        let feature = Feedback::index(Domain::Block, u64::from(block));
+                        self.pool.saw(feature, perturbation, further);
+                    });
+                }
             }
         }
         let new_moment = std::mem::replace(&mut self.serial, report.serial) != report.serial;
@@ -490,22 +498,22 @@ impl Session {
         if self.mode != Mode::Survey {
             return mutate(data, size, max_size, seed);
         }
-        self.bred.decode_from(data.get(..size).unwrap_or(data));
+        self.bred.decode_moment(data.get(..size).unwrap_or(data));
         self.breed(data, max_size, seed)
     }
 
     /// Crosses two inputs into `out`; how long the child is. See [`mutate`](Self::mutate).
     pub fn crossover(&mut self, a: &[u8], b: &[u8], out: &mut [u8], seed: u32) -> usize {
-        let length = crossover(a, b, out, seed);
         if self.mode != Mode::Survey {
-            return length;
+            return crossover(a, b, out, seed);
         }
-        self.bred.decode_from(out.get(..length).unwrap_or(out));
+        self.bred
+            .decode_moment(if seed.is_multiple_of(2) { a } else { b });
         let room = out.len();
         self.breed(out, room, seed)
     }
 
-    /// Breeds from `self.bred`, and remembers what its bytes mean: they come back as the next input.
+    /// Breeds at the moment of `self.bred`, and remembers what the child's bytes mean: they come back as the next input.
     fn breed(&mut self, data: &mut [u8], max_size: usize, seed: u32) -> usize {
         self.pool.breed(&mut self.bred, seed);
         let room = max_size.min(data.len());

@@ -99,8 +99,8 @@ pub const VARIABLES: [(&str, &str, &str); 12] = [
     ),
     (
         "WALKFUZZ_BLOCKS",
-        "1",
-        "0: no feedback from the basic blocks of the JVM's walk code (x86_64 only)",
+        "0",
+        "1: count which basic blocks of the JVM's walk code are reached, as feedback, too (x86_64 only; slower)",
     ),
     (
         "WALKFUZZ_ATTEMPTS",

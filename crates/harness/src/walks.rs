@@ -10,6 +10,7 @@ use walkfuzz_record::{Breach, Counter, FaultRecord, Lane, WalkOutcome, WalkerId}
 use walkfuzz_vmstructs::CodeMap;
 use walkfuzz_walkers::{TraceBuffer, Walker};
 
+use crate::blocks;
 use crate::watch::Watch;
 
 /// What came of one walk.
@@ -23,6 +24,8 @@ pub struct WalkReport {
     pub ticks: u64,
     /// How its frames compare with the control's.
     pub relation: Relation,
+    /// How many blocks of the walk code walks have reached by now.
+    pub blocks: usize,
     /// What the walked pc lies in.
     pub kind: BlobKind,
 }
@@ -33,6 +36,7 @@ impl WalkReport {
         near_misses: 0,
         ticks: 0,
         relation: Relation::NONE,
+        blocks: 0,
         kind: BlobKind::Outside,
     };
 }
@@ -144,6 +148,7 @@ impl Bench<'_> {
             near_misses: walked.near_misses,
             ticks: walked.ticks,
             relation: Relation::NONE,
+            blocks: blocks::reached(),
             kind,
         }
     }

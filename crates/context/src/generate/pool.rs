@@ -11,17 +11,12 @@ use super::mutate::{mutate_walk, splice};
 use super::{Dice, Rng};
 use crate::batch::{Batch, MAX_WALKS};
 use crate::edit::Perturbation;
-
-/// What is known of a feature.
-#[derive(Clone, Copy)]
-struct Entry {
-    perturbation: Perturbation,
-    seen: u32,
-}
+use crate::registers::Arch;
 
 /// Perturbations by the feature that they showed.
 pub struct Pool {
-    entries: Box<[Entry]>,
+    smallest: Box<[Perturbation]>,
+    seen: Box<[u32]>,
     /// The features that were seen first by a walk that was refused at once, and those by a walk that got further.
     known: [Vec<u16>; 2],
 }
@@ -30,13 +25,10 @@ impl Pool {
     /// A pool for features below `features` (at most 65,536).
     #[must_use]
     pub fn new(features: usize) -> Self {
-        let nothing = Entry {
-            perturbation: Perturbation::UNTOUCHED,
-            seen: 0,
-        };
         let features = features.min(1 << 16);
         Self {
-            entries: vec![nothing; features].into_boxed_slice(),
+            smallest: vec![Perturbation::UNTOUCHED; features].into_boxed_slice(),
+            seen: vec![0; features].into_boxed_slice(),
             known: [(); 2].map(|()| Vec::with_capacity(features)),
         }
     }
@@ -45,15 +37,17 @@ impl Pool {
     /// feature that no perturbation showed before.
     #[inline]
     pub fn saw(&mut self, feature: usize, by: &Perturbation, further: bool) -> bool {
-        let Some(entry) = self.entries.get_mut(feature) else {
+        let (Some(seen), Some(smallest)) =
+            (self.seen.get_mut(feature), self.smallest.get_mut(feature))
+        else {
             return false;
         };
-        entry.seen = entry.seen.saturating_add(1);
-        let (edits, kept) = (by.edits().len(), entry.perturbation.edits().len());
+        *seen = seen.saturating_add(1);
+        let (edits, kept) = (by.edits().len(), smallest.edits().len());
         if edits == 0 || kept != 0 && kept <= edits {
             return false;
         }
-        entry.perturbation = *by;
+        *smallest = *by;
         if kept == 0 {
             self.known[usize::from(further)].push(feature as u16);
         }
@@ -72,31 +66,28 @@ impl Pool {
         self.len() == 0
     }
 
-    fn entry(&self, dice: &mut impl Dice) -> Option<&Entry> {
+    /// A feature; of three drawn the one that was seen the least.
+    fn draw(&self, dice: &mut impl Dice) -> Option<usize> {
         let [refused, further] = &self.known;
         let known = if refused.is_empty() || !further.is_empty() && dice.chance(3, 4) {
             further
         } else {
             refused
         };
-        let feature = *known.get(dice.index(known.len()))?;
-        self.entries.get(usize::from(feature))
+        let mut draw = || {
+            let feature = usize::from(*known.get(dice.index(known.len()))?);
+            Some((*self.seen.get(feature)?, feature))
+        };
+        let (first, second, third) = (draw()?, draw()?, draw()?);
+        Some(first.min(second).min(third).1)
     }
 
-    /// A perturbation; of three drawn the one whose feature was seen the least.
-    fn pick(&self, dice: &mut impl Dice) -> Option<Perturbation> {
-        let mut best = self.entry(dice)?;
-        for _ in 0..2 {
-            if let Some(other) = self.entry(dice)
-                && other.seen < best.seen
-            {
-                best = other;
-            }
-        }
-        Some(best.perturbation)
+    /// The smallest perturbation of such a feature.
+    fn pick(&self, dice: &mut impl Dice) -> Option<&Perturbation> {
+        self.smallest.get(self.draw(dice)?)
     }
 
-    /// Makes `batch` a full one of new walks: fresh ones, children of the pool's, and of the batch's own.
+    /// Makes `batch`, whose moment is its parent's, a full one of new walks: half of them fresh, half children of the pool's.
     pub fn breed(&self, batch: &mut Batch, seed: u32) {
         let dice = &mut Rng::new(u64::from(seed));
         let arch = batch.arch;
@@ -109,40 +100,37 @@ impl Pool {
         if dice.chance(1, 4) {
             batch.depth = depth(dice);
         }
-        let parents = *batch;
         batch.reset_walks();
-        for place in 0..MAX_WALKS {
-            let own = parents.walks().get(dice.index(parents.walks().len()));
-            let pooled = self.pick(dice).or(own.copied());
-            let mut child = match (dice.below(16), pooled, own) {
-                (0..8, ..) | (_, None, _) | (.., None) => perturbation(dice, arch),
-                (8..14, Some(parent), _) => parent,
-                (14, _, Some(parent)) => *parent,
-                (_, Some(one), Some(_)) => match self.pick(dice) {
-                    Some(other) => splice(&one, &other, dice),
-                    None => one,
-                },
-            };
-            if Some(child) == pooled || Some(&child) == own {
+        batch.walks_mut()[0] = self.child(dice, arch);
+        for _ in 1..MAX_WALKS {
+            batch.push(self.child(dice, arch));
+        }
+    }
+
+    fn child(&self, dice: &mut impl Dice, arch: Arch) -> Perturbation {
+        let kind = dice.below(16);
+        if kind >= 8
+            && let Some(parent) = self.pick(dice)
+        {
+            let mut child = *parent;
+            if kind == 15
+                && let Some(other) = self.pick(dice)
+            {
+                child = splice(parent, other, dice);
+            } else {
                 mutate_walk(&mut child, dice, arch);
             }
-            if child.edits().is_empty() {
-                child = perturbation(dice, arch);
-            }
-            match batch.walks_mut().get_mut(place) {
-                Some(slot) => *slot = child,
-                None => {
-                    batch.push(child);
-                }
+            if !child.edits().is_empty() {
+                return child;
             }
         }
+        perturbation(dice, arch)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::registers::Arch;
 
     fn walk(text: &str) -> Perturbation {
         Perturbation::parse(Arch::X86_64, text).unwrap()
@@ -157,7 +145,7 @@ mod tests {
         assert!(!pool.saw(3, &walk("rbp+=16 rsp+=8"), true));
         assert!(!pool.saw(8, &walk("rbp+=8"), true), "out of range");
         assert_eq!(pool.len(), 1);
-        assert_eq!(pool.pick(&mut Rng::new(1)), Some(walk("rbp+=8")));
+        assert_eq!(pool.pick(&mut Rng::new(1)).copied(), Some(walk("rbp+=8")));
     }
 
     #[test]
@@ -189,7 +177,7 @@ mod tests {
         }
         pool.saw(1, &rare, true);
         let dice = &mut Rng::new(7);
-        let picked = (0..1000).filter(|_| pool.pick(dice) == Some(rare)).count();
+        let picked = (0..1000).filter(|_| pool.pick(dice) == Some(&rare)).count();
         assert!((800..950).contains(&picked), "{picked}");
     }
 }

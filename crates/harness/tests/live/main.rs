@@ -33,7 +33,9 @@ const CASES: &[Case] = &[
     Case::new("live_park", sessions::live_park)
         .collectors(SERIAL)
         .with("WALKFUZZ_BLIND", "1"),
-    Case::new("blocks", sessions::blocks).collectors(SERIAL),
+    Case::new("blocks", sessions::blocks)
+        .collectors(SERIAL)
+        .with("WALKFUZZ_BLOCKS", "1"),
     Case::new("natural_steps", sessions::natural_steps)
         .collectors(Z)
         .with("WALKFUZZ_ENGINE", "step"),
