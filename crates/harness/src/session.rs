@@ -57,6 +57,8 @@ const THREAD_BITS: u32 = 2;
 const MOMENTS_A_TURN: u64 = 256;
 /// Moments in a row whose control may fail before the process counts as insane.
 const FAILED_MOMENTS: u32 = 300;
+/// Batches that a guided survey walks by itself for each input of the fuzzer.
+const CHILDREN: u32 = 7;
 /// Visits of a moment whose control fails: such a context is natural, but most of its walks end at the first frame.
 const POOR_VISITS: u32 = 48;
 
@@ -80,6 +82,8 @@ pub struct Session {
     /// The last child, and its bytes.
     bred: Box<Batch>,
     bred_bytes: Vec<u8>,
+    /// `bred` was walked already and shall be the next input as it is.
+    queued: bool,
     hunt: Hunt,
     progress: Progress,
     failed_moments: u32,
@@ -199,6 +203,7 @@ impl Session {
             pool: Pool::new(COUNTERS),
             bred: Box::new(Batch::untouched(Arch::NATIVE)),
             bred_bytes: Vec::with_capacity(MAX_BATCH_BYTES),
+            queued: false,
             blind_seed: settings.seed.wrapping_mul(1 << 40),
             hunt,
             progress,
@@ -269,10 +274,30 @@ impl Session {
         if self.mode == Mode::Strict {
             return self.run_strictly();
         }
-        let poor = self.poor_visits >= POOR_VISITS;
-        self.visit(poor)?;
-        self.account()?;
+        self.visit(self.poor_visits >= POOR_VISITS)?;
+        self.account(true)?;
+        if self.feedback.is_some() && self.mode == Mode::Survey {
+            self.breed_here()?;
+        }
         Ok(InputVerdict::Keep)
+    }
+
+    /// Walks further children between two inputs of the fuzzer, whose own work for an input costs as much as several walks. One that
+    /// shows something new is the fuzzer's next input, so that its corpus does not miss it.
+    fn breed_here(&mut self) -> Result<(), HarnessError> {
+        for _ in 0..CHILDREN {
+            self.blind_seed = self.blind_seed.wrapping_add(1);
+            self.pool.breed(&mut self.batch, self.blind_seed);
+            let length = self.batch.encode(&mut *self.encoded);
+            self.lane
+                .begin_input(self.encoded.get(..length).unwrap_or(&[]));
+            self.visit(self.poor_visits >= POOR_VISITS)?;
+            if self.account(false)? {
+                *self.bred = *self.batch;
+                self.queued = true;
+            }
+        }
+        Ok(())
     }
 
     /// Walks the batch at a moment: the held one, or a fresh one.
@@ -330,27 +355,37 @@ impl Session {
         Ok(())
     }
 
-    /// Feedback, findings and upkeep after a visit.
-    fn account(&mut self) -> Result<(), HarnessError> {
+    /// Feedback (for the fuzzer, if the walks were its input's), findings and upkeep after a visit. Whether a perturbation showed
+    /// something new.
+    fn account(&mut self, tell: bool) -> Result<bool, HarnessError> {
+        let mut new = false;
         let generation = self.walker.generation();
         let report: &BatchReport = &self.report;
         if let Some(feedback) = &self.feedback {
             if let Some(blocks) = &mut self.blocks {
-                blocks.news(report.control.blocks, |block| feedback.mark_block(block));
+                blocks.news(report.control.blocks, |block| {
+                    if tell {
+                        feedback.mark_block(block);
+                    }
+                });
             }
             let perturbations = self.batch.walks().iter();
             for (walk, perturbation) in report.walks().iter().zip(perturbations) {
                 let further = !matches!(walk.outcome, WalkOutcome::Error(_));
                 feedback::features(generation, walk, |domain, key| {
-                    feedback.mark(domain, key);
-                    self.pool
-                        .saw(Feedback::index(domain, key), perturbation, further);
+                    if tell {
+                        feedback.mark(domain, key);
+                    }
+                    let feature = Feedback::index(domain, key);
+                    new |= self.pool.saw(feature, perturbation, further);
                 });
                 if let Some(blocks) = &mut self.blocks {
                     blocks.news(walk.blocks, |block| {
-                        feedback.mark_block(block);
+                        if tell {
+                            feedback.mark_block(block);
+                        }
                         let feature = Feedback::index(Domain::Block, u64::from(block));
-                        self.pool.saw(feature, perturbation, further);
+                        new |= self.pool.saw(feature, perturbation, further);
                     });
                 }
             }
@@ -384,7 +419,8 @@ impl Session {
                 &self.report,
             );
         }
-        self.upkeep()
+        self.upkeep()?;
+        Ok(new)
     }
 
     /// What is due every so many parks or seconds.
@@ -498,7 +534,9 @@ impl Session {
         if self.mode != Mode::Survey {
             return mutate(data, size, max_size, seed);
         }
-        self.bred.decode_moment(data.get(..size).unwrap_or(data));
+        if !self.queued {
+            self.bred.decode_moment(data.get(..size).unwrap_or(data));
+        }
         self.breed(data, max_size, seed)
     }
 
@@ -507,15 +545,19 @@ impl Session {
         if self.mode != Mode::Survey {
             return crossover(a, b, out, seed);
         }
-        self.bred
-            .decode_moment(if seed.is_multiple_of(2) { a } else { b });
+        if !self.queued {
+            self.bred
+                .decode_moment(if seed.is_multiple_of(2) { a } else { b });
+        }
         let room = out.len();
         self.breed(out, room, seed)
     }
 
     /// Breeds at the moment of `self.bred`, and remembers what the child's bytes mean: they come back as the next input.
     fn breed(&mut self, data: &mut [u8], max_size: usize, seed: u32) -> usize {
-        self.pool.breed(&mut self.bred, seed);
+        if !std::mem::take(&mut self.queued) {
+            self.pool.breed(&mut self.bred, u64::from(seed));
+        }
         let room = max_size.min(data.len());
         let length = self.bred.encode(data.get_mut(..room).unwrap_or(&mut []));
         self.bred_bytes.clear();

@@ -211,14 +211,14 @@ fn recipe(dice: &mut impl Dice, arch: Arch) -> Perturbation {
             }
         }
         // Another instruction of the same code, mostly.
-        10..12 => {
+        10..13 => {
             recipe.push(Edit::Nudge {
                 register: pc,
                 delta: dice.around_zero(96),
             });
         }
         // An arbitrary fp alone.
-        12 => {
+        13 => {
             recipe.push(set(
                 fp,
                 dice.weighted(DATA_CLASSES).unwrap_or(ValueClass::Heap),
@@ -227,7 +227,7 @@ fn recipe(dice: &mut impl Dice, arch: Arch) -> Perturbation {
             ));
         }
         // A method just entered, or just about to return, from one of the callers.
-        13 => {
+        14 if dice.chance(1, 2) => {
             let class = if dice.chance(1, 2) {
                 ValueClass::NmethodEntry
             } else {

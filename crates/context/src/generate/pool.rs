@@ -69,7 +69,7 @@ impl Pool {
     /// A feature; of three drawn the one that was seen the least.
     fn draw(&self, dice: &mut impl Dice) -> Option<usize> {
         let [refused, further] = &self.known;
-        let known = if refused.is_empty() || !further.is_empty() && dice.chance(3, 4) {
+        let known = if refused.is_empty() || !further.is_empty() && dice.chance(7, 8) {
             further
         } else {
             refused
@@ -88,8 +88,8 @@ impl Pool {
     }
 
     /// Makes `batch`, whose moment is its parent's, a full one of new walks: half of them fresh, half children of the pool's.
-    pub fn breed(&self, batch: &mut Batch, seed: u32) {
-        let dice = &mut Rng::new(u64::from(seed));
+    pub fn breed(&self, batch: &mut Batch, seed: u64) {
+        let dice = &mut Rng::new(seed);
         let arch = batch.arch;
         if dice.chance(1, 2) {
             batch.thread = dice.below(256) as u8;

@@ -64,7 +64,7 @@ impl Session {
             if failed > INSANE {
                 self.retire();
             }
-            self.account()?;
+            self.account(false)?;
         }
         costs.cpu_seconds = self
             .engine
