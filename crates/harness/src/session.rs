@@ -25,7 +25,7 @@ use crate::progress::Progress;
 use crate::run;
 use crate::settings::{EngineKind, Settings};
 use crate::start::{self, Subject};
-use crate::walks::{BatchReport, Bench, is_suspicious};
+use crate::walks::{BatchReport, Bench, WalkReport, is_suspicious};
 use crate::watch::Watch;
 use crate::world::World;
 
@@ -398,16 +398,27 @@ impl Session {
             self.failed_moments += u32::from(new_moment);
             self.poor_visits = if new_moment { 1 } else { self.poor_visits + 1 };
         }
-        let mut suspects = None;
         if is_suspicious(&report.control.outcome) {
-            suspects = Some(usize::MAX);
+            self.pursue(usize::MAX);
         }
-        for (index, walk) in report.walks().iter().enumerate() {
-            if is_suspicious(&walk.outcome) && self.hunt.notice(&walk.outcome) {
-                suspects = suspects.or(Some(index));
+        let suspicious = |walk: &WalkReport| is_suspicious(&walk.outcome);
+        if self.report.walks().iter().any(suspicious) {
+            for index in 0..self.report.walks().len() {
+                if self.report.walks().get(index).is_some_and(suspicious) {
+                    self.pursue(index);
+                }
             }
         }
-        if let Some(index) = suspects
+        self.upkeep()?;
+        Ok(new)
+    }
+
+    /// Counts what a walk of the batch did (past its end: the control), and examines it if it is new.
+    #[cold]
+    fn pursue(&mut self, index: usize) {
+        let walk = self.report.walks().get(index);
+        let outcome = walk.unwrap_or(&self.report.control).outcome;
+        if self.hunt.notice(&outcome)
             && let Some(moment) = self.engine.held()
         {
             self.hunt.pursue(
@@ -419,8 +430,6 @@ impl Session {
                 &self.report,
             );
         }
-        self.upkeep()?;
-        Ok(new)
     }
 
     /// What is due every so many parks or seconds.
