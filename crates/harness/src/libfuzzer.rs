@@ -162,7 +162,10 @@ pub unsafe fn initialize(argc: *mut c_int, argv: *mut *mut *mut c_char) -> c_int
 
     if let Some(mode) = mode {
         match Session::start(mode, &extended, run) {
-            Ok(session) => SESSION.store(Box::into_raw(Box::new(session)), Ordering::Release),
+            Ok(mut session) => {
+                session.breed_between_inputs();
+                SESSION.store(Box::into_raw(Box::new(session)), Ordering::Release);
+            }
             Err(error) => give_up(&error),
         }
         // After the JVM, which takes these signals for its own shutdown. libFuzzer leaves handlers alone that it finds, and its own

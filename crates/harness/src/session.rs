@@ -82,6 +82,8 @@ pub struct Session {
     /// The last child, and its bytes.
     bred: Box<Batch>,
     bred_bytes: Vec<u8>,
+    /// Whether further children are walked between inputs.
+    breeds: bool,
     /// `bred` was walked already and shall be the next input as it is.
     queued: bool,
     hunt: Hunt,
@@ -203,6 +205,7 @@ impl Session {
             pool: Pool::new(COUNTERS),
             bred: Box::new(Batch::untouched(Arch::NATIVE)),
             bred_bytes: Vec::with_capacity(MAX_BATCH_BYTES),
+            breeds: false,
             queued: false,
             blind_seed: settings.seed.wrapping_mul(1 << 40),
             hunt,
@@ -227,6 +230,12 @@ impl Session {
     /// Lets another fuzzer's map take the feedback.
     pub fn set_feedback(&mut self, feedback: Feedback) {
         self.feedback = Some(feedback);
+    }
+
+    /// Lets a guided survey breed and walk by itself between two inputs. For fuzzers whose mutator is [`mutate`](Self::mutate): what
+    /// shows something new comes out there.
+    pub fn breed_between_inputs(&mut self) {
+        self.breeds = self.mode == Mode::Survey && self.feedback.is_some();
     }
 
     /// The run folder.
@@ -276,7 +285,7 @@ impl Session {
         }
         self.visit(self.poor_visits >= POOR_VISITS)?;
         self.account(true)?;
-        if self.feedback.is_some() && self.mode == Mode::Survey {
+        if self.breeds {
             self.breed_here()?;
         }
         Ok(InputVerdict::Keep)

@@ -156,7 +156,7 @@ pub(crate) fn blocks() {
     assert_eq!(summary.events.blocks_planted, planted as u64);
     assert!(summary.events.blocks_seen >= last as u64);
     assert!(
-        summary.controls.k as f64 >= summary.controls.of as f64 * 0.9,
+        summary.controls.k as f64 >= summary.controls.of as f64 * 0.8,
         "{:?}",
         summary.controls
     );
