@@ -10,5 +10,5 @@ mod trace;
 mod walker;
 
 pub use agct::Agct;
-pub use trace::{CANARY, Frame, MAX_DEPTH, TraceBuffer};
+pub use trace::{CANARY, CallTrace, Frame, MAX_DEPTH, TraceBuffer};
 pub use walker::{Call, Start, ThreadHandle, WalkFunction, Walker};

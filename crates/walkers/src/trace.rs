@@ -22,17 +22,21 @@ pub struct Frame {
 /// `ASGCT_CallTrace`, 24 bytes.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
-pub(crate) struct CallTrace {
-    pub(crate) env: *mut std::ffi::c_void,
-    pub(crate) num_frames: i32,
-    pub(crate) frames: *mut Frame,
+pub struct CallTrace {
+    /// The walked thread's `JNIEnv`.
+    pub env: *mut std::ffi::c_void,
+    /// How many frames, or a code that says why there are none.
+    pub num_frames: i32,
+    /// Where the frames go: room for as many as the walk may ask for.
+    pub frames: *mut Frame,
 }
 
 /// A trace and its frames. Belongs to one thread at a time; boxed, so that its address does not move.
 #[derive(Debug)]
 #[repr(C)]
 pub struct TraceBuffer {
-    pub(crate) trace: CallTrace,
+    /// What a walker of AsyncGetCallTrace's shape gets. Valid from [`reset`](Self::reset) on.
+    pub trace: CallTrace,
     pub(crate) frames: [Frame; MAX_DEPTH + 1],
     pub(crate) depth: usize,
 }
@@ -56,7 +60,7 @@ impl TraceBuffer {
     }
 
     /// Zeroes the trace structure and puts the canary behind frame `depth`. Returns the depth that was really set.
-    pub(crate) fn reset(&mut self, depth: i32) -> i32 {
+    pub fn reset(&mut self, depth: i32) -> i32 {
         let depth = usize::try_from(depth).unwrap_or(0).clamp(1, MAX_DEPTH);
         self.depth = depth;
         self.trace = CallTrace {
