@@ -3,15 +3,16 @@
 //! [`Session::run_input`] is called by the fuzzer's loop. It may return on another thread than it was called on (see
 //! `walkfuzz_engine`): hold no reference to thread-local storage across the call.
 
+mod breed;
 mod natural;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use walkfuzz_context::codec::MAX_BATCH_BYTES;
-use walkfuzz_context::generate::{Pool, blind, crossover, mutate};
+use walkfuzz_context::generate::blind;
 use walkfuzz_context::{Arch, Batch};
-use walkfuzz_coverage::{COUNTERS, Domain, Feedback};
+use walkfuzz_coverage::{Domain, Feedback};
 use walkfuzz_engine::{Engine, Frozen, Request, Shared, Step};
 use walkfuzz_jvm::Jvm;
 use walkfuzz_record::{Counter, Lane, Recorder, RunFolder, WalkOutcome, WalkerId};
@@ -28,6 +29,8 @@ use crate::start::{self, Subject};
 use crate::walks::{BatchReport, Bench, WalkReport, is_suspicious};
 use crate::watch::Watch;
 use crate::world::World;
+
+use breed::Nursery;
 
 pub use natural::WalkCosts;
 
@@ -57,8 +60,6 @@ const THREAD_BITS: u32 = 2;
 const MOMENTS_A_TURN: u64 = 256;
 /// Moments in a row whose control may fail before the process counts as insane.
 const FAILED_MOMENTS: u32 = 300;
-/// Batches that a guided survey walks by itself for each input of the fuzzer.
-const CHILDREN: u32 = 7;
 /// Visits of a moment whose control fails: such a context is natural, but most of its walks end at the first frame.
 const POOR_VISITS: u32 = 48;
 
@@ -78,14 +79,7 @@ pub struct Session {
     batch: Box<Batch>,
     encoded: Box<[u8; MAX_BATCH_BYTES]>,
     blind_seed: u64,
-    pool: Pool,
-    /// The last child, and its bytes.
-    bred: Box<Batch>,
-    bred_bytes: Vec<u8>,
-    /// Whether further children are walked between inputs.
-    breeds: bool,
-    /// `bred` was walked already and shall be the next input as it is.
-    queued: bool,
+    nursery: Nursery,
     hunt: Hunt,
     progress: Progress,
     failed_moments: u32,
@@ -202,11 +196,7 @@ impl Session {
             report,
             batch: Box::new(Batch::untouched(Arch::NATIVE)),
             encoded: Box::new([0; MAX_BATCH_BYTES]),
-            pool: Pool::new(COUNTERS),
-            bred: Box::new(Batch::untouched(Arch::NATIVE)),
-            bred_bytes: Vec::with_capacity(MAX_BATCH_BYTES),
-            breeds: false,
-            queued: false,
+            nursery: Nursery::new(),
             blind_seed: settings.seed.wrapping_mul(1 << 40),
             hunt,
             progress,
@@ -230,12 +220,6 @@ impl Session {
     /// Lets another fuzzer's map take the feedback.
     pub fn set_feedback(&mut self, feedback: Feedback) {
         self.feedback = Some(feedback);
-    }
-
-    /// Lets a guided survey breed and walk by itself between two inputs. For fuzzers whose mutator is [`mutate`](Self::mutate): what
-    /// shows something new comes out there.
-    pub fn breed_between_inputs(&mut self) {
-        self.breeds = self.mode == Mode::Survey && self.feedback.is_some();
     }
 
     /// The run folder.
@@ -269,10 +253,7 @@ impl Session {
             self.lane
                 .begin_input(self.encoded.get(..length).unwrap_or(&[]));
         } else {
-            if !data.is_empty() && data == self.bred_bytes {
-                std::mem::swap(&mut self.batch, &mut self.bred);
-                self.bred_bytes.clear();
-            } else {
+            if !self.nursery.take_child(data, &mut self.batch) {
                 self.batch.decode_from(data);
             }
             if self.batch.arch != Arch::NATIVE {
@@ -285,28 +266,10 @@ impl Session {
         }
         self.visit(self.poor_visits >= POOR_VISITS)?;
         self.account(true)?;
-        if self.breeds {
+        if self.nursery.between_inputs {
             self.breed_here()?;
         }
         Ok(InputVerdict::Keep)
-    }
-
-    /// Walks further children between two inputs of the fuzzer, whose own work for an input costs as much as several walks. One that
-    /// shows something new is the fuzzer's next input, so that its corpus does not miss it.
-    fn breed_here(&mut self) -> Result<(), HarnessError> {
-        for _ in 0..CHILDREN {
-            self.blind_seed = self.blind_seed.wrapping_add(1);
-            self.pool.breed(&mut self.batch, self.blind_seed);
-            let length = self.batch.encode(&mut *self.encoded);
-            self.lane
-                .begin_input(self.encoded.get(..length).unwrap_or(&[]));
-            self.visit(self.poor_visits >= POOR_VISITS)?;
-            if self.account(false)? {
-                *self.bred = *self.batch;
-                self.queued = true;
-            }
-        }
-        Ok(())
     }
 
     /// Walks the batch at a moment: the held one, or a fresh one.
@@ -386,7 +349,7 @@ impl Session {
                         feedback.mark(domain, key);
                     }
                     let feature = Feedback::index(domain, key);
-                    new |= self.pool.saw(feature, perturbation, further);
+                    new |= self.nursery.pool.saw(feature, perturbation, further);
                 });
                 if let Some(blocks) = &mut self.blocks {
                     blocks.news(walk.blocks, |block| {
@@ -394,7 +357,7 @@ impl Session {
                             feedback.mark_block(block);
                         }
                         let feature = Feedback::index(Domain::Block, u64::from(block));
-                        new |= self.pool.saw(feature, perturbation, further);
+                        new |= self.nursery.pool.saw(feature, perturbation, further);
                     });
                 }
             }
@@ -544,47 +507,6 @@ impl Session {
             );
         }
         Ok(InputVerdict::Keep)
-    }
-
-    /// Changes the input in `data[..size]`; how long it is then, at most `max_size`. A survey breeds whole batches of new walks
-    /// from what was worth something; where an input must stay recognisable, it changes a little.
-    pub fn mutate(&mut self, data: &mut [u8], size: usize, max_size: usize, seed: u32) -> usize {
-        if self.mode != Mode::Survey {
-            return mutate(data, size, max_size, seed);
-        }
-        if !self.queued {
-            self.bred.decode_moment(data.get(..size).unwrap_or(data));
-        }
-        self.breed(data, max_size, seed)
-    }
-
-    /// Crosses two inputs into `out`; how long the child is. See [`mutate`](Self::mutate).
-    pub fn crossover(&mut self, a: &[u8], b: &[u8], out: &mut [u8], seed: u32) -> usize {
-        if self.mode != Mode::Survey {
-            return crossover(a, b, out, seed);
-        }
-        if !self.queued {
-            self.bred
-                .decode_moment(if seed.is_multiple_of(2) { a } else { b });
-        }
-        let room = out.len();
-        self.breed(out, room, seed)
-    }
-
-    /// Breeds at the moment of `self.bred`, and remembers what the child's bytes mean: they come back as the next input.
-    fn breed(&mut self, data: &mut [u8], max_size: usize, seed: u32) -> usize {
-        if !std::mem::take(&mut self.queued) {
-            self.pool.breed(&mut self.bred, u64::from(seed));
-        }
-        let room = max_size.min(data.len());
-        let length = self.bred.encode(data.get_mut(..room).unwrap_or(&mut []));
-        self.bred_bytes.clear();
-        // A child that lost walks for want of room is not what its bytes say.
-        if length < room {
-            self.bred_bytes
-                .extend_from_slice(data.get(..length).unwrap_or(&[]));
-        }
-        length
     }
 
     /// The input as a text for people.
