@@ -85,7 +85,8 @@ pub fn next(
     match end {
         ChildEnd::Exited(0) => Next::End(0),
         ChildEnd::Exited(code @ (2..=4)) => Next::End(code),
-        ChildEnd::Exited(1) => Next::End(1),
+        // libFuzzer's usage errors. HotSpot, too, ends with 1 after a failed check when it may not dump core.
+        ChildEnd::Exited(1) if died_of == DiedOf::Nothing => Next::End(1),
         ChildEnd::Exited(RETIRED) => {
             *young = YoungDeaths::default();
             Next::Restart
@@ -266,6 +267,14 @@ mod tests {
         assert_eq!(after(ChildEnd::Killed(6), LONG), Next::Restart);
         let retired = ChildEnd::Exited(RETIRED);
         assert_eq!(after(retired, Duration::ZERO), Next::Restart);
+    }
+
+    #[test]
+    fn a_failed_check_of_the_jvm_is_no_usage_error() {
+        let young = &mut YoungDeaths::default();
+        let end = ChildEnd::Exited(1);
+        assert_eq!(next(end, false, LONG, DiedOf::Nothing, young), Next::End(1));
+        assert_eq!(next(end, false, LONG, DiedOf::Walk, young), Next::Restart);
     }
 
     #[test]
