@@ -87,7 +87,7 @@ impl Pool {
         self.smallest.get(self.draw(dice)?)
     }
 
-    /// Makes `batch`, whose moment is its parent's, a full one of new walks: half of them fresh, half children of the pool's.
+    /// Makes `batch`, whose moment is its parent's, a full one of new walks: ten in sixteen fresh, the others children of the pool's.
     pub fn breed(&self, batch: &mut Batch, seed: u64) {
         let dice = &mut Rng::new(seed);
         let arch = batch.arch;
@@ -109,7 +109,7 @@ impl Pool {
 
     fn child(&self, dice: &mut impl Dice, arch: Arch) -> Perturbation {
         let kind = dice.below(16);
-        if kind >= 8
+        if kind >= 10
             && let Some(parent) = self.pick(dice)
         {
             let mut child = *parent;
