@@ -83,8 +83,11 @@ fn in_full(finding: &Finding) -> String {
     line(
         "jvm",
         &format!(
-            "{} {}, {} collector, build {}",
-            finding.jvm.version, finding.jvm.vendor, finding.jvm.collector, finding.jvm.build_id
+            "{}, {} collector, build {}",
+            // A jlinked JDK may name no vendor.
+            format!("{} {}", finding.jvm.version, finding.jvm.vendor).trim_end(),
+            finding.jvm.collector,
+            finding.jvm.build_id
         ),
     );
     for known in &finding.known {
