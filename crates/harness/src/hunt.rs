@@ -15,7 +15,7 @@ use walkfuzz_walkers::{TraceBuffer, Walker};
 
 use crate::assemble::{Parts, finding};
 use crate::examine::{self, Examined, Suspect};
-use crate::names::Names;
+use crate::names::{self, Names};
 use crate::settings::EngineKind;
 use crate::walks::{BatchReport, Bench};
 use crate::watch::Watch;
@@ -124,19 +124,9 @@ impl Hunt {
         }
     }
 
-    fn key(outcome: &WalkOutcome) -> (i32, u64) {
-        match outcome {
-            WalkOutcome::Fault(fault) => (fault.signal, fault.pc.0),
-            WalkOutcome::Wrote(fault) => (-(outcome.kind() as i32), fault.pc.0),
-            // Each breach has a signature of its own.
-            WalkOutcome::Breach(breach) => (-(outcome.kind() as i32), *breach as u64),
-            other => (-(other.kind() as i32), 0),
-        }
-    }
-
     /// Counts an occurrence. True if somebody should [`pursue`](Self::pursue) it.
     pub(crate) fn notice(&mut self, outcome: &WalkOutcome) -> bool {
-        let Some(&case) = self.sites.get(&Self::key(outcome)) else {
+        let Some(&case) = self.sites.get(&names::site(outcome)) else {
             return true;
         };
         let Some(case) = self.cases.get_mut(case) else {
@@ -203,7 +193,7 @@ impl Hunt {
             Some(case) => case,
             None => self.open(moment, world, walker, batch, &suspect),
         };
-        self.sites.insert(Self::key(&outcome), case);
+        self.sites.insert(names::site(&outcome), case);
         self.recovered = true;
         if self.running() >= COPIES {
             return;

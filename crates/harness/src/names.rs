@@ -15,6 +15,17 @@ pub(crate) struct Names {
     known: RefCell<HashMap<(i32, u64), Rc<str>>>,
 }
 
+/// Where an outcome happened, before anything is symbolised: its signal (for other kinds: the kind, negative) and its pc.
+pub(crate) fn site(outcome: &WalkOutcome) -> (i32, u64) {
+    match outcome {
+        WalkOutcome::Fault(fault) => (fault.signal, fault.pc.0),
+        WalkOutcome::Wrote(fault) => (-(outcome.kind() as i32), fault.pc.0),
+        // Each breach has a signature of its own.
+        WalkOutcome::Breach(breach) => (-(outcome.kind() as i32), *breach as u64),
+        other => (-(other.kind() as i32), 0),
+    }
+}
+
 /// Size of the page that a failed check touches.
 const POISON_PAGE: u64 = 4096;
 
@@ -40,14 +51,9 @@ impl Names {
         walker: &dyn Walker,
         outcome: &WalkOutcome,
     ) -> Option<Rc<str>> {
-        let key = match outcome {
-            WalkOutcome::Fault(fault) => (fault.signal, fault.pc.0),
-            WalkOutcome::Hang => (-1, 0),
-            WalkOutcome::Breach(breach) => (-2, *breach as u64),
-            WalkOutcome::Wrote(fault) => (-4, fault.pc.0),
-            WalkOutcome::WrongFrames => (-3, 0),
-            WalkOutcome::Frames(_) | WalkOutcome::Error(_) => return None,
-        };
+        if matches!(outcome, WalkOutcome::Frames(_) | WalkOutcome::Error(_)) {
+            return None;
+        }
         let make = || -> Rc<str> {
             let name = walker.name();
             let signature = match outcome {
@@ -73,7 +79,10 @@ impl Names {
             signature.to_string().into()
         };
         Some(Rc::clone(
-            self.known.borrow_mut().entry(key).or_insert_with(make),
+            self.known
+                .borrow_mut()
+                .entry(site(outcome))
+                .or_insert_with(make),
         ))
     }
 }

@@ -249,9 +249,7 @@ impl Session {
             // The baseline: the same loop and generator, without corpus and feedback.
             self.blind_seed = self.blind_seed.wrapping_add(1);
             *self.batch = blind(self.blind_seed);
-            let length = self.batch.encode(&mut *self.encoded);
-            self.lane
-                .begin_input(self.encoded.get(..length).unwrap_or(&[]));
+            self.begin_batch();
         } else {
             if !self.nursery.take_child(data, &mut self.batch) {
                 self.batch.decode_from(data);
@@ -270,6 +268,13 @@ impl Session {
             self.breed_here()?;
         }
         Ok(InputVerdict::Keep)
+    }
+
+    /// Remembers the batch, which came of no input's bytes, as what the next walks come from.
+    fn begin_batch(&mut self) {
+        let length = self.batch.encode(&mut *self.encoded);
+        self.lane
+            .begin_input(self.encoded.get(..length).unwrap_or(&[]));
     }
 
     /// Walks the batch at a moment: the held one, or a fresh one.
@@ -374,11 +379,9 @@ impl Session {
             self.pursue(usize::MAX);
         }
         let suspicious = |walk: &WalkReport| is_suspicious(&walk.outcome);
-        if self.report.walks().iter().any(suspicious) {
-            for index in 0..self.report.walks().len() {
-                if self.report.walks().get(index).is_some_and(suspicious) {
-                    self.pursue(index);
-                }
+        for index in 0..self.report.walks().len() {
+            if self.report.walks().get(index).is_some_and(suspicious) {
+                self.pursue(index);
             }
         }
         self.upkeep()?;

@@ -157,9 +157,7 @@ impl Bench<'_> {
     #[inline]
     #[must_use]
     pub fn perturbed(&self, moment: &Moment, perturbation: &Perturbation) -> (Registers, u8) {
-        let mut registers = moment.untouched;
-        let applied = perturbation.apply(&mut registers, self.landscape);
-        (registers, applied.unresolved)
+        perturbed(&moment.untouched, perturbation, self.landscape)
     }
 
     /// Walks the moment's own context.
@@ -248,8 +246,7 @@ impl Bench<'_> {
             return;
         }
         for (perturbation, slot) in batch.walks().iter().zip(report.walks.iter_mut()) {
-            let mut registers = untouched;
-            perturbation.apply(&mut registers, self.landscape);
+            let (registers, _) = perturbed(&untouched, perturbation, self.landscape);
             if let Some(wrote) = writes(&registers, trace) {
                 slot.outcome = wrote;
                 return;
@@ -257,6 +254,18 @@ impl Bench<'_> {
         }
         watch.leave(written);
     }
+}
+
+/// The registers that `perturbation` makes of `untouched`, and how many of its values did not resolve.
+#[inline]
+fn perturbed(
+    untouched: &Registers,
+    perturbation: &Perturbation,
+    landscape: &LandscapeTable,
+) -> (Registers, u8) {
+    let mut registers = *untouched;
+    let applied = perturbation.apply(&mut registers, landscape);
+    (registers, applied.unresolved)
 }
 
 /// Compares a walk's frames, which stand in `trace`, with the control's.
@@ -296,12 +305,17 @@ pub(crate) fn outcome(walked: &Walked, fault: &Fault, depth: i32) -> WalkOutcome
         Ended::Overran(_) => WalkOutcome::Breach(Breach::Canary),
         Ended::Faulted => match fault.kind {
             FaultKind::Hang => WalkOutcome::Hang,
-            _ => WalkOutcome::Fault(FaultRecord {
-                signal: fault.signal,
-                code: fault.code,
-                pc: fault.pc(),
-                address: fault.address,
-            }),
+            _ => WalkOutcome::Fault(fault_record(fault)),
         },
+    }
+}
+
+/// What the record keeps of a fault.
+pub(crate) fn fault_record(fault: &Fault) -> FaultRecord {
+    FaultRecord {
+        signal: fault.signal,
+        code: fault.code,
+        pc: fault.pc(),
+        address: fault.address,
     }
 }

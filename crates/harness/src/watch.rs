@@ -6,6 +6,7 @@ use walkfuzz_record::FaultRecord;
 use walkfuzz_vmstructs::CodeMap;
 use walkfuzz_walkers::{TraceBuffer, Walker};
 
+use crate::walks::fault_record;
 use crate::world::is_return_address;
 
 /// Watches the held thread's stack.
@@ -57,12 +58,7 @@ impl Watch<'_> {
             self.stack
                 .writer(written, moment, walker, registers, depth, trace)
         }?;
-        Some(FaultRecord {
-            signal: fault.signal,
-            code: fault.code,
-            pc: fault.pc(),
-            address: fault.address,
-        })
+        Some(fault_record(&fault))
     }
 
     /// Leaves a word as it was found: no walk that could be repeated wrote it.

@@ -109,9 +109,7 @@ impl Session {
         for _ in 0..CHILDREN {
             self.nursery.seed = self.nursery.seed.wrapping_add(1);
             self.nursery.pool.breed(&mut self.batch, self.nursery.seed);
-            let length = self.batch.encode(&mut *self.encoded);
-            self.lane
-                .begin_input(self.encoded.get(..length).unwrap_or(&[]));
+            self.begin_batch();
             self.visit(self.poor_visits >= POOR_VISITS)?;
             if self.account(false)? {
                 *self.nursery.child = *self.batch;

@@ -44,9 +44,7 @@ impl Session {
         mut go_on: impl FnMut() -> bool,
     ) -> Result<WalkCosts, HarnessError> {
         *self.batch = Batch::untouched(Arch::NATIVE);
-        let length = self.batch.encode(&mut *self.encoded);
-        self.lane
-            .begin_input(self.encoded.get(..length).unwrap_or(&[]));
+        self.begin_batch();
         let cpu_before = self.engine.counts().cpu_nanoseconds;
         let mut costs = WalkCosts::default();
         let mut failed = 0;
