@@ -5,7 +5,7 @@ use std::path::Path;
 use jiff::Timestamp;
 use walkfuzz_context::codec::perturbation_to_bytes;
 use walkfuzz_context::{
-    Address, Arch, Batch, DepthLimit, Grade, Perturbation, Registers, Tier, Witness,
+    Address, Arch, Batch, DepthLimit, Grade, NaturalClass, Perturbation, Registers, Tier, Witness,
 };
 use walkfuzz_engine::Moment;
 use walkfuzz_record::finding::{
@@ -36,6 +36,7 @@ pub(crate) struct Parts<'a> {
     pub(crate) batch: &'a Batch,
     pub(crate) moment: &'a Moment,
     pub(crate) after: &'a Registers,
+    pub(crate) class: NaturalClass,
     pub(crate) tier: Tier,
     pub(crate) witness: Witness,
     pub(crate) tainted: bool,
@@ -92,6 +93,7 @@ pub(crate) fn finding(parts: &Parts<'_>) -> Finding {
             kind: world.code.kind(Address(pc.0)).name().to_owned(),
             name: described.as_ref().map(|(name, _)| name.clone()),
             offset: described.and_then(|(_, offset)| offset),
+            offset_class: Some(parts.class.offset.name().to_owned()),
         },
         input: FindingInput::default(),
         engine: parts.engine.name().to_owned(),
@@ -174,8 +176,7 @@ pub(crate) fn refine(
         finding.outcome.address = Some(hex(examined.address));
         finding.outcome.code = Some(examined.code);
     }
-    let (kind, name, offset) = examined.blob.clone();
-    finding.blob = FindingBlob { kind, name, offset };
+    finding.blob = examined.blob.clone();
     let mut batch = Batch::untouched(Arch::NATIVE);
     (batch.thread, batch.steps) = (examined.thread, examined.steps);
     batch.depth = u16::try_from(examined.depth)
@@ -313,6 +314,7 @@ pub(crate) fn death(remains: &Remains<'_>) -> Finding {
                 .to_owned(),
             name: None,
             offset: None,
+            offset_class: None,
         },
         input: FindingInput::default(),
         engine: engine.name().to_owned(),

@@ -12,7 +12,7 @@ use walkfuzz_context::{Address, Arch, Edit, Pc, Perturbation, Registers};
 use walkfuzz_engine::{FrozenCopy, FrozenEnd, Moment, Shared, freeze};
 use walkfuzz_guard::{keep_stacks, kept_stack, read_checked, read_word};
 use walkfuzz_record::WalkOutcome;
-use walkfuzz_record::finding::FindingRegisters;
+use walkfuzz_record::finding::{FindingBlob, FindingRegisters};
 use walkfuzz_symbols::{SymbolisedPc, instruction_at, unwind};
 use walkfuzz_walkers::{TraceBuffer, Walker};
 
@@ -34,7 +34,7 @@ const ENTRY: &str = "AsyncGetCallTrace";
 /// How long one copy may take.
 pub(crate) const LIMIT: Duration = Duration::from_secs(40);
 /// How long one repetition may take: milliseconds, unless the machine is busy with other things.
-const REPETITION_LIMIT: Duration = Duration::from_secs(8);
+pub(crate) const REPETITION_LIMIT: Duration = Duration::from_secs(8);
 
 /// A walk that did what a maintainer should see.
 #[derive(Clone, Debug)]
@@ -84,8 +84,8 @@ pub(crate) struct Examined {
     pub(crate) thread: u8,
     /// As in the suspect.
     pub(crate) steps: u8,
-    /// The kind of code at the walked pc, the blob's name, the offset in it.
-    pub(crate) blob: (String, Option<String>, Option<u64>),
+    /// What the walked pc lies in.
+    pub(crate) blob: FindingBlob,
 }
 
 /// Starts the examination of `suspect` in a copy of `moment`. Its result appears at `path`.
@@ -123,6 +123,38 @@ pub(crate) fn take(path: &Path) -> Option<Examined> {
     let bytes = std::fs::read(path).ok()?;
     let _ = std::fs::remove_file(path);
     serde_json::from_slice(&bytes).ok()
+}
+
+/// One walk that is not written down: in a copy, whose record is that of the process it came from.
+pub(crate) fn walk_unrecorded(
+    moment: &mut Moment,
+    world: &mut World,
+    walker: &dyn Walker,
+    registers: &Registers,
+    depth: i32,
+    trace: &mut TraceBuffer,
+) -> WalkOutcome {
+    let Some(walked) = moment.walk(walker, registers, depth, trace) else {
+        return WalkOutcome::Frames(0);
+    };
+    let outcome = outcome(&walked, moment.fault(), depth);
+    let mut watch = Watch {
+        stack: &mut world.stack,
+        code: &world.code,
+    };
+    let wrote = watch.blame(moment, walker, registers, depth, trace);
+    wrote.map_or(outcome, WalkOutcome::Wrote)
+}
+
+/// The instruction at `pc` of this process as text.
+pub(crate) fn instruction_text(pc: Pc) -> Option<String> {
+    let mut bytes = [0; 16];
+    let readable = (1..=bytes.len()).rev().find(|&length| {
+        bytes
+            .get_mut(..length)
+            .is_some_and(|part| read_checked(Address(pc.0), part).is_ok())
+    })?;
+    instruction_at(Arch::NATIVE, bytes.get(..readable)?, pc)
 }
 
 struct Examiner<'a> {
@@ -177,27 +209,16 @@ impl Examiner<'_> {
             }
             _ => (fault.pc().0, 0, 0),
         };
-        let mut bytes = [0; 16];
-        let readable = (1..=bytes.len()).rev().find(|&length| {
-            bytes
-                .get_mut(..length)
-                .is_some_and(|part| read_checked(Address(fault_pc), part).is_ok())
-        });
-        let instruction = readable
-            .and_then(|length| bytes.get(..length))
-            .and_then(|bytes| instruction_at(Arch::NATIVE, bytes, Pc(fault_pc)));
+        let instruction = instruction_text(Pc(fault_pc));
         let described = self.world.describe_code(after.pc());
         let kind = self.world.code.kind(Address(after.pc().0));
+        let class = self.world.classifier.class(&self.world.code, &after);
         Some(Examined {
             repeated,
             perturbation: walkfuzz_context::codec::perturbation_to_bytes(Arch::NATIVE, &smallest),
             tier: tier as u8,
             walks,
-            class: self
-                .world
-                .classifier
-                .class(&self.world.code, &after)
-                .index(),
+            class: class.index(),
             registers: FindingRegisters::new(&untouched, &after),
             fault_pc,
             address,
@@ -207,11 +228,12 @@ impl Examiner<'_> {
             depth: self.suspect.depth,
             thread: self.suspect.thread,
             steps: self.suspect.steps,
-            blob: (
-                kind.name().to_owned(),
-                described.as_ref().map(|(name, _)| name.clone()),
-                described.and_then(|(_, offset)| offset),
-            ),
+            blob: FindingBlob {
+                kind: kind.name().to_owned(),
+                name: described.as_ref().map(|(name, _)| name.clone()),
+                offset: described.and_then(|(_, offset)| offset),
+                offset_class: Some(class.offset.name().to_owned()),
+            },
         })
     }
 
@@ -254,17 +276,14 @@ impl Examiner<'_> {
 
     fn walk(&mut self, moment: &mut Moment, registers: &Registers) -> WalkOutcome {
         let depth = self.suspect.depth;
-        let Some(walked) = moment.walk(self.walker, registers, depth, &mut self.trace) else {
-            return WalkOutcome::Frames(0);
-        };
-        let outcome = outcome(&walked, moment.fault(), depth);
-        let world = &mut *self.world;
-        let mut watch = Watch {
-            stack: &mut world.stack,
-            code: &world.code,
-        };
-        let wrote = watch.blame(moment, self.walker, registers, depth, &mut self.trace);
-        wrote.map_or(outcome, WalkOutcome::Wrote)
+        walk_unrecorded(
+            moment,
+            self.world,
+            self.walker,
+            registers,
+            depth,
+            &mut self.trace,
+        )
     }
 
     fn has_signature(&mut self, moment: &mut Moment, registers: &Registers) -> bool {

@@ -249,6 +249,7 @@ impl Hunt {
             batch: &alone,
             moment,
             after: &after,
+            class,
             tier,
             witness: world.witness.witness(class),
             tainted: self.recovered,

@@ -131,6 +131,9 @@ pub struct FindingBlob {
     pub name: Option<String>,
     /// Offset of the pc from the blob's code begin, in bytes.
     pub offset: Option<u64>,
+    /// [`walkfuzz_context::witness::OffsetClass::name`]; absent in older files.
+    #[serde(default)]
+    pub offset_class: Option<String>,
 }
 
 /// The fuzzer's input for it.

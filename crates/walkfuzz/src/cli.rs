@@ -4,6 +4,9 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::corpus::args::CorpusCommand;
+use crate::variants::args::VariantsArgs;
+
 /// What stands under the help text.
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -37,6 +40,11 @@ pub(crate) enum Command {
     Report(ReportArgs),
     /// Measure: guard, loops, step engine, start-up, guidance; every figure beside its baseline.
     Bench(BenchArgs),
+    /// Try a finding on every installed JDK, collector and compiler mode; or on the patch levels of one JDK.
+    Variants(VariantsArgs),
+    /// Keep findings as files, and replay them.
+    #[command(subcommand)]
+    Corpus(CorpusCommand),
     /// Print a completion script.
     Completions {
         /// For which shell.
@@ -44,7 +52,7 @@ pub(crate) enum Command {
     },
     /// Print the manual page.
     Man,
-    /// What `step` and `bench` run in a process of its own: a JVM starts once per process.
+    /// What others run in a process of its own: a JVM starts once per process.
     #[command(subcommand, hide = true)]
     InJvm(InJvm),
 }
@@ -273,6 +281,11 @@ pub(crate) enum InJvm {
     Loop {
         /// How long.
         seconds: u32,
+    },
+    /// A finding's walks at many moments; the request is JSON.
+    Trial {
+        /// What to try.
+        request: String,
     },
     /// Untouched walks, unsupervised.
     Natural {

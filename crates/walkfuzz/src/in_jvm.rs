@@ -34,6 +34,7 @@ pub(crate) struct Measured {
 
 pub(crate) fn run(what: &InJvm) -> Result<(), Failure> {
     match *what {
+        InJvm::Trial { ref request } => crate::variants::cell::in_jvm(request),
         InJvm::Step { walks } => supervised(walks),
         InJvm::Guard => {
             let costs = guard_costs()?;

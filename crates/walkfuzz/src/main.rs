@@ -6,6 +6,7 @@ mod bench;
 mod checkout;
 mod child;
 mod cli;
+mod corpus;
 mod doctor;
 mod failure;
 mod finding;
@@ -16,6 +17,7 @@ mod report;
 mod step;
 mod table;
 mod tools;
+mod variants;
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -33,6 +35,8 @@ fn main() -> ExitCode {
         Command::Step(args) => step::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Bench(args) => bench::run(&args),
+        Command::Variants(args) => variants::run(&args),
+        Command::Corpus(command) => corpus::run(&command),
         Command::Completions { shell } => completions(shell),
         Command::Man => manual(),
         Command::InJvm(what) => in_jvm::run(&what),

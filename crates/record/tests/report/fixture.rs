@@ -112,6 +112,7 @@ pub(crate) fn finding(function: &str, tier: &str, verdict: FindingVerdict) -> Fi
             kind: BlobKind::Nmethod.name().into(),
             name: Some("Work.spin(I)I".into()),
             offset: Some(0x44),
+            offset_class: Some("body".to_owned()),
         },
         input: FindingInput {
             perturbation: "fp := null+0x10".into(),
