@@ -19,7 +19,7 @@ use crate::variants::args::VariantsArgs;
 use crate::variants::cell::{Effort, Place};
 use crate::variants::subject::Subject;
 
-/// What a cell may take at least, and what one alone takes at most, unless it gets the rest of the budget.
+/// What a cell may take at least.
 const LEAST: Duration = Duration::from_secs(3);
 
 pub(crate) fn run(args: &VariantsArgs) -> Result<(), Failure> {
@@ -55,7 +55,8 @@ pub(crate) fn run(args: &VariantsArgs) -> Result<(), Failure> {
         let effort = Effort {
             moments: args.moments,
             enough: u64::MAX,
-            time: (share * 4).max(LEAST).min(left),
+            time: (share * 2).max(LEAST).min(left),
+            patience: share.max(LEAST),
         };
         let cell = cell::run(&subject, place, effort)?;
         eprintln!("walkfuzz: {}", grid::line(&cell));

@@ -38,6 +38,8 @@ pub struct Trial {
     pub enough: u64,
     /// How long it may take.
     pub time: Duration,
+    /// How long to wait for the first moment of the class.
+    pub patience: Duration,
     /// Seed of the threads' order.
     pub seed: u64,
 }
@@ -96,7 +98,13 @@ impl Session {
         let mut moments = 0;
         while tried.again.of < trial.moments && tried.again.k < trial.enough {
             if moments % MOMENTS_A_LOOK == 0 {
-                if began.elapsed() >= trial.time {
+                let met = tried.again.of > 0;
+                let limit = if met {
+                    trial.time
+                } else {
+                    trial.time.min(trial.patience)
+                };
+                if began.elapsed() >= limit {
                     break;
                 }
                 self.world.refresh(self.engine.counts().parks);

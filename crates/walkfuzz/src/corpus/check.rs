@@ -273,6 +273,7 @@ fn seed(entry: &Entry, jdks: &[Jdk], time: Duration) -> Result<Checked, Failure>
         moments: entry.moments,
         enough: u64::MAX,
         time,
+        patience: time,
     };
     let mut seen = match any {
         Some(jdk) => try_on(entry, jdks, &jdk, effort)?,

@@ -13,7 +13,7 @@ use std::os::unix::process::ExitStatusExt as _;
 use walkfuzz_harness::{HarnessError, Mode, Session, Trial, Tried, interrupt};
 use walkfuzz_jvm::{Collector, Jdk};
 use walkfuzz_record::finding::hex_bytes;
-use walkfuzz_record::{CellState, KOfN, VariantCell, VariantSite};
+use walkfuzz_record::{CellState, KOfN, RunFolder, VariantCell, VariantSite};
 use walkfuzz_triage::corpus::bytes_of_hex;
 use walkfuzz_triage::{CrashLog, Ended, Exit, Signature};
 
@@ -52,6 +52,7 @@ struct Request {
     moments: u64,
     enough: u64,
     seconds: f64,
+    patience: f64,
     seed: u64,
 }
 
@@ -114,6 +115,8 @@ pub(crate) struct Effort {
     pub(crate) enough: u64,
     /// How long, after the JVM's start.
     pub(crate) time: Duration,
+    /// How long to wait for the first moment of the class.
+    pub(crate) patience: Duration,
 }
 
 /// Tries `subject` in a JVM.
@@ -144,6 +147,7 @@ pub(crate) fn run(
             moments: effort.moments - sum.again.of,
             enough: effort.enough.saturating_sub(sum.again.k).max(1),
             seconds: time.saturating_sub(began.elapsed()).as_secs_f64().max(1.0),
+            patience: effort.patience.as_secs_f64(),
             seed: deaths,
         };
         let child = Watched::start(subject, place, &request, folder.path())?;
@@ -194,7 +198,7 @@ fn cell(
     let (state, reason) = if said.again.k > 0 {
         // It happened: whatever else happened does not undo that.
         (CellState::Tried, last_words)
-    } else if said.again.of == deaths || (said.controls.of == 0 && said.others == 0) {
+    } else if said.controls.of == 0 && said.others == 0 {
         let words = last_words.unwrap_or_else(|| "nothing was walked".to_owned());
         (CellState::CouldNotRun, Some(words))
     } else if said.controls.of == 0 {
@@ -237,12 +241,22 @@ fn death(folder: &Path, status: ExitStatus) -> (String, String) {
     let signature = log
         .as_ref()
         .and_then(|log| log.signature(Some("agct")))
-        .unwrap_or_else(|| Signature::death(&ended.describe(), true, "agct"));
+        .unwrap_or_else(|| Signature::death(&ended.describe(), in_walk(folder), "agct"));
     let words = match &log {
         Some(_) => format!("{}, {}", ended.describe(), signature.title(None)),
         None => ended.describe(),
     };
     (signature.to_string(), words)
+}
+
+/// Whether the record in the one run folder below `folder` says that a walk was under way.
+fn in_walk(folder: &Path) -> bool {
+    let runs = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let records = runs.filter_map(|run| RunFolder::open(&run.path()).ok()?.records().ok());
+    records
+        .flatten()
+        .flatten()
+        .any(|record| !record.in_flight().is_empty())
 }
 
 /// The JVM's crash log in the one run folder below `folder`.
@@ -378,7 +392,9 @@ fn reason(errors: &str) -> String {
         .lines()
         .rev()
         .find_map(|line| line.strip_prefix("error: "));
-    let text = line.unwrap_or("the JVM did not start").trim();
+    // Where the JVM ended the process itself, it has said why: out of memory, say.
+    let last = || errors.lines().rev().find(|line| !line.trim().is_empty());
+    let text = line.or_else(last).unwrap_or("the JVM did not start").trim();
     let collector = errors.contains("-XX:+Use")
         || (errors.contains("Unrecognized VM option 'Use") && errors.contains("GC'"));
     if collector && (errors.contains("not supported") || errors.contains("Unrecognized VM option"))
@@ -409,6 +425,7 @@ pub(crate) fn in_jvm(request: &str) -> Result<(), Failure> {
         moments: request.moments,
         enough: request.enough,
         time: Duration::from_secs_f64(request.seconds.clamp(0.0, 1e6)),
+        patience: Duration::from_secs_f64(request.patience.clamp(0.0, 1e6)),
         seed: request.seed,
     };
     let arguments: Vec<String> = std::env::args().collect();
@@ -468,7 +485,63 @@ mod tests {
             "no such collector"
         );
         assert_eq!(reason("error: no thread came\n"), "no thread came");
+        let oom = "Terminating due to java.lang.OutOfMemoryError: Java heap space\n\n";
+        assert!(reason(oom).starts_with("Terminating due to"));
         assert_eq!(reason(""), "the JVM did not start");
+    }
+
+    fn place() -> Place {
+        Place {
+            jdk: Jdk {
+                home: "/jdk".into(),
+                libjvm: "/jdk/lib/server/libjvm.so".into(),
+                version: walkfuzz_jvm::Version::parse("17.0.9").unwrap(),
+                implementor: None,
+                source: walkfuzz_jvm::Source::Named,
+                arch: walkfuzz_context::Arch::NATIVE,
+                build_id: None,
+                identity: "00".to_owned(),
+                symtab: true,
+            },
+            collector: None,
+            mode: CompilerMode::Default,
+        }
+    }
+
+    #[test]
+    fn nothing_seen_is_told_from_nothing_walked() {
+        let state =
+            |again: (u64, u64), controls: (u64, u64), others, deaths, words: Option<&str>| {
+                let said = Said {
+                    again: KOfN::new(again.0, again.1),
+                    controls: KOfN::new(controls.0, controls.1),
+                    others,
+                    ..Said::default()
+                };
+                let cell = cell(&place(), said, deaths, words.map(str::to_owned), 1.0);
+                (cell.state, cell.reason.unwrap_or_default())
+            };
+        let tried = |reason: &str| (CellState::Tried, reason.to_owned());
+        assert_eq!(state((3, 9), (9, 9), 0, 0, None), tried(""));
+        assert_eq!(state((0, 9), (9, 9), 5, 0, None), tried(""));
+        assert_eq!(state((0, 0), (0, 0), 5, 0, None).0, CellState::NotMet);
+        let none = state((0, 0), (0, 0), 0, 0, Some("no such collector"));
+        assert_eq!(
+            none,
+            (CellState::CouldNotRun, "no such collector".to_owned())
+        );
+        // Dead before anything was walked, and dead after all was.
+        let dead = state((0, 4), (0, 0), 0, 4, Some("JVM died: x"));
+        assert_eq!(dead, (CellState::CouldNotRun, "JVM died: x".to_owned()));
+        assert_eq!(
+            state((0, 9), (8, 8), 0, 1, Some("JVM died: x")),
+            tried("JVM died: x")
+        );
+        // The death itself may be what was looked for.
+        assert_eq!(state((1, 1), (0, 0), 0, 1, None), tried(""));
+        let (vacuous, why) = state((0, 100), (3, 100), 0, 0, None);
+        assert_eq!(vacuous, CellState::CouldNotRun);
+        assert_eq!(why, "vacuous: control walks failed (3 of 100 succeeded)");
     }
 
     #[test]

@@ -65,7 +65,7 @@ pub(crate) fn text(subject: &Subject, variants: &Variants) -> String {
     let mut text = format!(
         "{}\n{}\nk/n: happened again at k of n moments whose walked pc was in: {}\n\n{}",
         subject.title,
-        variants.perturbation,
+        subject.perturbation_in_short(),
         subject.class(),
         table(&rows)
     );
@@ -160,6 +160,15 @@ mod tests {
 
     use super::*;
 
+    fn batch(walks: &[&str]) -> Batch {
+        let parse =
+            |walk: &&str| walkfuzz_context::Perturbation::parse(Arch::NATIVE, walk).unwrap();
+        let walks: Vec<_> = walks.iter().map(parse).collect();
+        let mut batch = Batch::untouched(Arch::NATIVE);
+        batch.set_walks(&walks);
+        batch
+    }
+
     fn cell(jdk: &str, collector: &str, state: CellState, again: (u64, u64)) -> VariantCell {
         VariantCell {
             jdk: jdk.to_owned(),
@@ -213,7 +222,7 @@ mod tests {
             title: "SIGSEGV in x via agct [T4]".to_owned(),
             signature: variants.signature.clone(),
             instruction: String::new(),
-            batch: Batch::untouched(Arch::NATIVE),
+            batch: batch(&["fp+=8", "fp+=16", "sp=1"]),
             kind: None,
             offset: None,
             engine: "live",
@@ -223,7 +232,7 @@ mod tests {
             text(&subject, &variants),
             "\
 SIGSEGV in x via agct [T4]
-fp+=8
+fp+=8; and 2 like it
 k/n: happened again at k of n moments whose walked pc was in: any
 
 JDK     mode     g1      z

@@ -59,8 +59,13 @@ pub(crate) fn text(line: u32, cells: &[VariantCell], absent: &[String]) -> Strin
     };
     let mut text = match (first_bad, last_bad) {
         (Some(first), Some(last)) => format!(
-            "JDK {line}: first bad {}; last good before it {}; last bad {}; fixed in {}\n",
+            "JDK {line}: first bad {}{}; last good before it {}; last bad {}; fixed in {}\n",
             name(Some(first)),
+            if first == 0 {
+                " (the oldest tried)"
+            } else {
+                ""
+            },
             name(good_before(first)),
             name(Some(last)),
             name(good_after(last)),

@@ -90,6 +90,18 @@ impl Subject {
         texts.join("; ")
     }
 
+    /// The same on a line: the first of many.
+    pub(crate) fn perturbation_in_short(&self) -> String {
+        match self.batch.walks() {
+            [first, _, ..] => format!(
+                "{}; and {} like it",
+                first.display(Arch::NATIVE),
+                self.batch.walks().len() - 1
+            ),
+            _ => self.perturbation(),
+        }
+    }
+
     /// The class of the contexts in words.
     pub(crate) fn class(&self) -> String {
         match (self.kind, self.offset) {

@@ -5,6 +5,7 @@
     reason = "a test's helpers may fail loudly as well"
 )]
 
+mod corpus;
 mod jdks;
 mod steps;
 mod support;
