@@ -1,0 +1,21 @@
+//! Capsules: everything that one walk reads, in a file that replays without a JVM.
+//!
+//! A [`Capsule`] is the memory that a walk of a stack reads, page by page, its entry registers and the outcome that it must have.
+//! `capture` takes it from a frozen copy of a process, [`Capsule::read`] and [`Capsule::write`] bring it from and to a file
+//! (an ELF core inside zstd, which gdb opens), and `Puppet` replays it: a small child process with nothing mapped but the capsule,
+//! watched with ptrace, which may execute code and do nothing else.
+//!
+//! Contract: a capsule is somebody's code. Reading one never panics and takes bounded memory; replaying one makes no system call, ends in
+//! bounded time, and touches nothing outside its process. docs/capsules.md describes the format.
+
+mod arch;
+mod capsule;
+mod error;
+mod format;
+
+pub use capsule::{
+    Capsule, Content, Entry, Facts, FaultOutcome, FileFacts, FileMapping, FramesOutcome, Layout, Outcome, Page, PageBytes, Protection,
+    SafeFetch, VERSION,
+};
+pub use error::FormatError;
+pub use format::limits;
