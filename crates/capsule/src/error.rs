@@ -113,3 +113,79 @@ impl From<object::read::Error> for FormatError {
         Self::Elf(error)
     }
 }
+
+/// Why a capsule could not be replayed at all.
+#[derive(Debug, thiserror::Error)]
+pub enum PuppetError {
+    /// ptrace is forbidden.
+    #[error(
+        "this process may not trace its own child ({source}): allow ptrace (in a container: --cap-add=SYS_PTRACE or a seccomp profile that permits \
+         ptrace; elsewhere: sysctl kernel.yama.ptrace_scope=1 or less)"
+    )]
+    NotPermitted {
+        /// The kernel's reason.
+        source: std::io::Error,
+    },
+    /// A step of the replay failed.
+    #[error("cannot {what}: {source}")]
+    System {
+        /// Which.
+        what: &'static str,
+        /// The kernel's reason.
+        source: std::io::Error,
+    },
+    /// The kernel does not give the replayer an address that the capsule needs.
+    #[error("cannot map the capsule's page at {address:#x}: {source}")]
+    Map {
+        /// The page.
+        address: u64,
+        /// The kernel's reason.
+        source: std::io::Error,
+    },
+    /// The child ended before its time.
+    #[error("the replaying process was ended from outside")]
+    Gone,
+    /// The pages of a file were not brought.
+    #[error("needs build id {identity} ({name} of JDK {jvm})")]
+    NeedsFile {
+        /// The file's name.
+        name: String,
+        /// Which build.
+        identity: String,
+        /// Of which JVM.
+        jvm: String,
+    },
+    /// Not on this architecture.
+    #[error("capsules can be captured and replayed on x86_64 only")]
+    Unsupported,
+}
+
+impl PuppetError {
+    /// With the error of the last system call.
+    pub(crate) fn last(what: &'static str) -> Self {
+        Self::System {
+            what,
+            source: std::io::Error::last_os_error(),
+        }
+    }
+}
+
+/// Why a walk could not be captured.
+#[derive(Debug, thiserror::Error)]
+pub enum CaptureError {
+    /// The processes that it takes could not be made or watched.
+    #[error(transparent)]
+    Puppet(#[from] PuppetError),
+    /// The mappings of the frozen process could not be read.
+    #[error("cannot read the frozen process's mappings: {0}")]
+    Maps(String),
+    /// There is no free address for the replayer's page.
+    #[error("no address is free for the replayer's page")]
+    NoRoom,
+    /// The walk did not come to an end that a capsule can hold.
+    #[error("the walk cannot be kept: {0}")]
+    NoOutcome(crate::Ended),
+    /// The puppet did not do what the walk does in the whole process.
+    #[error("the capsule does not do what the walk did: {}", .0.join("; "))]
+    Unverified(Vec<String>),
+}

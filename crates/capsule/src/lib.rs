@@ -10,12 +10,18 @@
 
 mod arch;
 mod capsule;
+pub mod capture;
 mod error;
 mod format;
+mod outcome;
+pub mod puppet;
+mod resolve;
 
 pub use capsule::{
     Capsule, Content, Entry, Facts, FaultOutcome, FileFacts, FileMapping, FramesOutcome, Layout, Outcome, Page, PageBytes, Protection,
     SafeFetch, VERSION,
 };
-pub use error::FormatError;
+pub use error::{CaptureError, FormatError, PuppetError};
 pub use format::limits;
+pub use outcome::Ended;
+pub use puppet::Puppet;

@@ -1,27 +1,166 @@
 //! x86_64, System V.
 
+use libc::c_long;
 use walkfuzz_context::{Arch, Registers};
 
-use crate::capsule::Entry;
+use crate::capsule::{Entry, PageBytes};
+use crate::format::limits::PAGE;
 
-/// What a register is called.
-fn set(registers: &mut Registers, name: &str, word: u64) {
-    let names = Arch::X86_64.register_names().iter();
-    if let Some((_, target)) = names
-        .zip(&mut registers.words)
-        .find(|(known, _)| **known == name)
-    {
-        *target = word;
+/// What ptrace reads and sets.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Machine(libc::user_regs_struct);
+
+impl Default for Machine {
+    fn default() -> Self {
+        // SAFETY: plain words, for which zeros are valid.
+        Self(unsafe { std::mem::zeroed() })
     }
+}
+
+/// What ptrace reads and sets of the floating-point unit (`fxsave`).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct FloatState(libc::user_fpregs_struct);
+
+impl Default for FloatState {
+    fn default() -> Self {
+        // SAFETY: plain words, for which zeros are valid.
+        Self(unsafe { std::mem::zeroed() })
+    }
+}
+
+/// `syscall`.
+pub(crate) const GATE: [u8; 2] = [0x0f, 0x05];
+/// Where on the stub page it is. Walks return to the page's begin.
+pub(crate) const STUB_GATE: u64 = 0x10;
+/// `int3`.
+const BREAKPOINT: u8 = 0xcc;
+/// x87 control word of a fresh thread.
+const X87_CONTROL: u16 = 0x37f;
+/// Segment selectors and flags of a user-space thread under Linux.
+const CODE_SEGMENT: u64 = 0x33;
+const STACK_SEGMENT: u64 = 0x2b;
+const FLAGS: u64 = 0x202;
+
+/// The stub page.
+pub(crate) fn stub() -> PageBytes {
+    let mut page = [BREAKPOINT; PAGE as usize];
+    if let Some(gate) = page.get_mut(STUB_GATE as usize..STUB_GATE as usize + GATE.len()) {
+        gate.copy_from_slice(&GATE);
+    }
+    page
+}
+
+/// Whether the thread has returned to the stub and met its breakpoint.
+pub(crate) fn has_returned(machine: &Machine, stub: u64) -> bool {
+    machine.0.rip == stub + 1
+}
+
+/// The program counter.
+pub(crate) fn pc(machine: &Machine) -> u64 {
+    machine.0.rip
+}
+
+/// Sets the program counter.
+pub(crate) fn set_pc(machine: &mut Machine, pc: u64) {
+    machine.0.rip = pc;
+}
+
+/// The thread pointer.
+pub(crate) fn thread_pointer(machine: &Machine) -> u64 {
+    machine.0.fs_base
+}
+
+/// The number of the system call that the thread is about to make.
+pub(crate) fn system_call_number(machine: &Machine) -> i64 {
+    machine.0.orig_rax.cast_signed()
+}
+
+/// The registers for a system call at `gate`.
+pub(crate) fn calling(
+    machine: &Machine,
+    gate: u64,
+    number: c_long,
+    [a, b, c, d, e, f]: [u64; 6],
+) -> Machine {
+    let mut calling = *machine;
+    let registers = &mut calling.0;
+    registers.rip = gate;
+    registers.rax = number.cast_unsigned();
+    registers.orig_rax = u64::MAX;
+    (registers.rdi, registers.rsi, registers.rdx) = (a, b, c);
+    (registers.r10, registers.r8, registers.r9) = (d, e, f);
+    calling
+}
+
+/// What the kernel returned.
+pub(crate) fn answer(machine: &Machine) -> u64 {
+    machine.0.rax
+}
+
+/// The thread as the walk begins.
+pub(crate) fn at_entry(entry: &Entry) -> Machine {
+    let mut machine = Machine::default();
+    let registers = &mut machine.0;
+    registers.rip = entry.function.0;
+    registers.rsp = entry.stack.0;
+    registers.rdi = entry.trace.0;
+    registers.rsi = u64::from(entry.depth.cast_unsigned());
+    registers.rdx = entry.context.0;
+    registers.fs_base = entry.thread.0;
+    (registers.cs, registers.ss, registers.eflags) = (CODE_SEGMENT, STACK_SEGMENT, FLAGS);
+    // No system call is under way that the kernel could restart.
+    registers.orig_rax = u64::MAX;
+    machine
+}
+
+/// The floating-point unit as the walk begins.
+pub(crate) fn float_at_entry(entry: &Entry) -> FloatState {
+    let mut state = FloatState::default();
+    state.0.cwd = X87_CONTROL;
+    state.0.mxcsr = entry.float_control;
+    state
+}
+
+/// The vector unit's control word.
+pub(crate) fn float_control(state: &FloatState) -> u32 {
+    state.0.mxcsr
+}
+
+/// The general registers.
+pub(crate) fn registers(machine: &Machine) -> Registers {
+    let it = &machine.0;
+    let mut registers = Registers::zeroed(Arch::X86_64);
+    // In the order of `walkfuzz_context`'s names.
+    let words = [
+        it.rax, it.rcx, it.rdx, it.rbx, it.rsp, it.rbp, it.rsi, it.rdi, it.r8, it.r9, it.r10,
+        it.r11, it.r12, it.r13, it.r14, it.r15, it.rip,
+    ];
+    for (register, word) in registers.words.iter_mut().zip(words) {
+        *register = word;
+    }
+    registers
 }
 
 /// The general registers with which the walker is called.
 pub(crate) fn entry_registers(entry: &Entry) -> Registers {
-    let mut registers = Registers::zeroed(Arch::X86_64);
-    set(&mut registers, "rdi", entry.trace.0);
-    set(&mut registers, "rsi", u64::from(entry.depth.cast_unsigned()));
-    set(&mut registers, "rdx", entry.context.0);
-    set(&mut registers, "rsp", entry.stack.0);
-    set(&mut registers, "rip", entry.function.0);
-    registers
+    registers(&at_entry(entry))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn registers_are_in_the_order_of_their_names() {
+        let mut machine = Machine::default();
+        (machine.0.rax, machine.0.r15, machine.0.rip) = (1, 2, 3);
+        (machine.0.rsp, machine.0.rdi) = (4, 5);
+        let registers = registers(&machine);
+        let named = |name: &str| {
+            let mut names = Arch::X86_64.register_names().iter();
+            registers.words[names.position(|known| *known == name).unwrap()]
+        };
+        let words = ["rax", "r15", "rip", "rsp", "rdi"].map(named);
+        assert_eq!(words, [1, 2, 3, 4, 5]);
+    }
 }

@@ -1,0 +1,122 @@
+//! The process that stands still: what is mapped in it, and its pages.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::os::unix::fs::FileExt as _;
+
+use walkfuzz_vmstructs::{Mapping, Maps};
+
+use crate::capsule::{Content, FileFacts, FileMapping, Layout, PageBytes, Protection};
+use crate::capture::KnownFile;
+use crate::error::CaptureError;
+use crate::format::limits::{self, PAGE};
+use crate::puppet::{Image, Source, Tracee};
+
+pub(crate) struct Frozen {
+    tracee: Tracee,
+    maps: Maps,
+}
+
+impl Source for Frozen {
+    fn page(&self, address: u64) -> io::Result<Box<PageBytes>> {
+        let mut bytes = Box::new([0; PAGE as usize]);
+        self.tracee.read(address, &mut bytes[..])?;
+        Ok(bytes)
+    }
+}
+
+impl Frozen {
+    /// `tracee` is never run.
+    pub(crate) fn new(tracee: Tracee) -> Result<Self, CaptureError> {
+        let path = format!("/proc/{}/maps", tracee.pid());
+        let text = std::fs::read(&path).map_err(|error| CaptureError::Maps(error.to_string()))?;
+        let maps = Maps::parse(&String::from_utf8_lossy(&text))
+            .map_err(|error| CaptureError::Maps(error.to_string()))?;
+        Ok(Self { tracee, maps })
+    }
+
+    /// Everything in user space.
+    pub(crate) fn layout(&self) -> Layout {
+        let mut layout = Layout::default();
+        for mapping in self.maps.all() {
+            let (start, end) = (mapping.span.start.0, mapping.span.end.0);
+            if end <= limits::USER_SPACE {
+                layout.push(start..end, protection(mapping));
+            }
+        }
+        layout
+    }
+
+    /// The known files that are mapped.
+    pub(crate) fn files(&self, known: &[KnownFile]) -> Vec<FileFacts> {
+        let facts = known.iter().map(|file| {
+            let path = file.path.to_string_lossy().into_owned();
+            let mappings: Vec<FileMapping> = self
+                .mapped(file)
+                .map(|mapping| FileMapping {
+                    start: mapping.span.start.0,
+                    end: mapping.span.end.0,
+                    offset: mapping.offset,
+                })
+                .collect();
+            FileFacts {
+                name: file
+                    .path
+                    .file_name()
+                    .map(|name| name.to_string_lossy().into_owned())
+                    .unwrap_or_default(),
+                identity: file.identity.clone(),
+                path,
+                base: mappings
+                    .first()
+                    .map_or(0, |first| first.start.wrapping_sub(first.offset)),
+                dynamic: file.dynamic.0,
+                mappings,
+            }
+        });
+        facts.collect()
+    }
+
+    fn mapped<'a>(&'a self, file: &'a KnownFile) -> impl Iterator<Item = &'a Mapping> {
+        let is_file = |mapping: &&Mapping| std::path::Path::new(&*mapping.path) == file.path;
+        self.maps.all().iter().filter(is_file)
+    }
+
+    /// Which of the pages are what stands in a known file, and where.
+    pub(crate) fn references(
+        &self,
+        known: &[KnownFile],
+        facts: &[FileFacts],
+        images: &BTreeMap<u64, Image>,
+    ) -> BTreeMap<u64, Content> {
+        let mut references = BTreeMap::new();
+        for (index, (known, facts)) in (0_u16..).zip(known.iter().zip(facts)) {
+            let Ok(file) = File::open(&known.path) else {
+                continue;
+            };
+            if !known.by_reference {
+                continue;
+            }
+            for mapping in &facts.mappings {
+                for (&page, image) in images.range(mapping.start..mapping.end) {
+                    let offset = page - mapping.start + mapping.offset;
+                    let mut there = [0; PAGE as usize];
+                    let same = file.read_exact_at(&mut there, offset).is_ok();
+                    if same && there == *image.bytes && !image.protection.write() {
+                        let reference = Content::File {
+                            file: index,
+                            offset,
+                        };
+                        references.insert(page, reference);
+                    }
+                }
+            }
+        }
+        references
+    }
+}
+
+fn protection(mapping: &Mapping) -> Protection {
+    Protection::new(mapping.readable, mapping.writable, mapping.executable)
+}

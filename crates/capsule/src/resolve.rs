@@ -1,0 +1,69 @@
+//! Pages by reference: taken from the file on this machine that is the same build.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt as _;
+use std::path::PathBuf;
+
+use crate::capsule::{Capsule, Content, FileFacts, Facts};
+use crate::error::PuppetError;
+use crate::format::limits::PAGE;
+
+impl Facts {
+    /// What is said where a file is missing.
+    pub(crate) fn needs(&self, file: u16) -> PuppetError {
+        let file = self.files.get(usize::from(file));
+        PuppetError::NeedsFile {
+            name: file.map_or_else(String::new, |file| file.name.clone()),
+            identity: file.map_or_else(String::new, |file| file.identity.clone()),
+            jvm: self.jvm.clone(),
+        }
+    }
+}
+
+impl Capsule {
+    /// Whether it has pages by reference.
+    #[must_use]
+    pub fn has_references(&self) -> bool {
+        self.pages
+            .values()
+            .any(|page| matches!(page.entry, Content::File { .. }))
+    }
+
+    /// Brings the pages that are by reference. `find` says where a file of that [identity](FileFacts::identity) is.
+    ///
+    /// # Errors
+    /// [`PuppetError::NeedsFile`] where it is not, or ends too early.
+    pub fn resolve(
+        &mut self,
+        mut find: impl FnMut(&FileFacts) -> Option<PathBuf>,
+    ) -> Result<(), PuppetError> {
+        let mut files: Vec<Option<File>> = Vec::new();
+        let mut searched = vec![false; self.facts.files.len()];
+        files.resize_with(self.facts.files.len(), || None);
+        for page in self.pages.values_mut() {
+            let Content::File { file, offset } = page.entry else {
+                continue;
+            };
+            let index = usize::from(file);
+            if let (Some(searched), Some(slot), Some(facts)) = (
+                searched.get_mut(index),
+                files.get_mut(index),
+                self.facts.files.get(index),
+            ) && !*searched
+            {
+                *searched = true;
+                *slot = find(facts).and_then(|path| File::open(path).ok());
+            }
+            let mut bytes = Box::new([0; PAGE as usize]);
+            let read = files
+                .get(index)
+                .and_then(Option::as_ref)
+                .and_then(|file| file.read_exact_at(&mut bytes[..], offset).ok());
+            if read.is_none() {
+                return Err(self.facts.needs(file));
+            }
+            page.entry = Content::Bytes(bytes);
+        }
+        Ok(())
+    }
+}
