@@ -170,6 +170,29 @@ impl PuppetError {
     }
 }
 
+/// Why a capsule could not be walked at full speed.
+#[derive(Debug, thiserror::Error)]
+pub enum InProcessError {
+    /// As for the judge.
+    #[error(transparent)]
+    Puppet(#[from] PuppetError),
+    /// The processor or the kernel does not let user space set its thread pointer.
+    #[error("the kernel or the processor lacks the instructions that set the thread pointer (fsgsbase): replay without --in-process")]
+    NoThreadPointer,
+    /// The kernel does not take the filter of system calls.
+    #[error("cannot forbid system calls with seccomp: {0}")]
+    Seccomp(String),
+    /// This program has something where the capsule's page must be.
+    #[error("this program lies where the capsule's page at {address:#x} must be: replay without --in-process")]
+    Collision {
+        /// The page.
+        address: u64,
+    },
+    /// The sandboxed child ended before its time.
+    #[error("the sandboxed process ended early ({0})")]
+    Ended(String),
+}
+
 /// Why a walk could not be captured.
 #[derive(Debug, thiserror::Error)]
 pub enum CaptureError {

@@ -13,6 +13,7 @@ mod capsule;
 pub mod capture;
 mod error;
 mod format;
+pub mod in_process;
 mod outcome;
 pub mod puppet;
 mod resolve;

@@ -29,6 +29,38 @@ impl Capsule {
             .any(|page| matches!(page.entry, Content::File { .. }))
     }
 
+    /// Drops the bytes of pages that stand in files which the facts name, unchanged, and refers to them. `find` says where a file is.
+    /// Returns how many pages it dropped.
+    pub fn refer(&mut self, mut find: impl FnMut(&FileFacts) -> Option<PathBuf>) -> usize {
+        let mut dropped = 0;
+        for (index, facts) in (0_u16..).zip(&self.facts.files) {
+            let Some(file) = find(facts).and_then(|path| File::open(path).ok()) else {
+                continue;
+            };
+            for mapping in &facts.mappings {
+                if mapping.start > mapping.end || mapping.offset % PAGE != 0 {
+                    continue;
+                }
+                for (&address, page) in self.pages.range_mut(mapping.start..mapping.end) {
+                    let Content::Bytes(bytes) = &page.entry else {
+                        continue;
+                    };
+                    let offset = mapping.offset.saturating_add(address - mapping.start);
+                    let mut there = Box::new([0; PAGE as usize]);
+                    let read = file.read_exact_at(&mut there[..], offset).is_ok();
+                    if read && there == *bytes && page.outcome.is_none() {
+                        page.entry = Content::File {
+                            file: index,
+                            offset,
+                        };
+                        dropped += 1;
+                    }
+                }
+            }
+        }
+        dropped
+    }
+
     /// Brings the pages that are by reference. `find` says where a file of that [identity](FileFacts::identity) is.
     ///
     /// # Errors

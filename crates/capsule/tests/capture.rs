@@ -192,9 +192,14 @@ fn pages_of_a_file_are_taken_by_reference() {
         path: path.clone(),
         identity: "this program".into(),
         dynamic: Address(0),
-        by_reference: true,
     });
-    let (capsule, _) = capture(&request).unwrap();
+    let (mut capsule, _) = capture(&request).unwrap();
+    assert!(!capsule.has_references());
+    let own = |file: &walkfuzz_capsule::FileFacts| {
+        (file.identity == "this program").then(|| path.clone())
+    };
+    assert_eq!(capsule.refer(|_| None), 0);
+    assert!(capsule.refer(own) > 0);
     let code = capsule.pages.values().filter(|page| page.protection.execute());
     for page in code {
         assert!(matches!(page.entry, Content::File { file: 0, .. }));
@@ -210,8 +215,7 @@ fn pages_of_a_file_are_taken_by_reference() {
     assert!(matches!(error, PuppetError::NeedsFile { .. }));
     assert!(read.clone().resolve(|_| None).is_err());
     assert!(read.clone().resolve(|_| Some("/dev/null".into())).is_err());
-    read.resolve(|file| (file.identity == "this program").then(|| path.clone()))
-        .unwrap();
+    read.resolve(own).unwrap();
     let mut puppet = Puppet::new(&read).unwrap();
     assert!(capsule.facts.expected.is(&puppet.walk().unwrap()));
 }

@@ -7,15 +7,17 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use walkfuzz_capsule::Outcome;
 use walkfuzz_context::tier::{Position, Tier, WalkMode};
 use walkfuzz_context::{Address, Arch, Edit, Pc, Perturbation, Registers};
 use walkfuzz_engine::{FrozenCopy, FrozenEnd, Moment, Shared, freeze};
 use walkfuzz_guard::{keep_stacks, kept_stack, read_checked, read_word};
-use walkfuzz_record::WalkOutcome;
-use walkfuzz_record::finding::FindingRegisters;
+use walkfuzz_record::{Finding, WalkOutcome};
+use walkfuzz_record::finding::{FindingCapsule, FindingRegisters, hex};
 use walkfuzz_symbols::{SymbolisedPc, instruction_at, unwind};
 use walkfuzz_walkers::{TraceBuffer, Walker};
 
+use crate::capsules::{self, Wanted};
 use crate::minimise::minimise;
 use crate::names::Names;
 use crate::walks::outcome;
@@ -84,6 +86,9 @@ pub(crate) struct Examined {
     pub(crate) thread: u8,
     /// As in the suspect.
     pub(crate) steps: u8,
+    /// The walk in a file.
+    #[serde(default)]
+    pub(crate) capsule: FindingCapsule,
     /// The kind of code at the walked pc, the blob's name, the offset in it.
     pub(crate) blob: (String, Option<String>, Option<u64>),
 }
@@ -96,6 +101,7 @@ pub(crate) fn start(
     names: &Names,
     suspect: &Suspect,
     path: PathBuf,
+    jvm: &str,
 ) -> std::io::Result<FrozenCopy> {
     freeze(moment, LIMIT, |moment| {
         let mut examiner = Examiner {
@@ -105,7 +111,7 @@ pub(crate) fn start(
             suspect,
             trace: TraceBuffer::new(),
         };
-        if let Some(examined) = examiner.examine(moment) {
+        if let Some(examined) = examiner.examine(moment, &path, jvm) {
             let _ = write(&path, &examined);
         }
     })
@@ -134,7 +140,7 @@ struct Examiner<'a> {
 }
 
 impl Examiner<'_> {
-    fn examine(&mut self, moment: &mut Moment) -> Option<Examined> {
+    fn examine(&mut self, moment: &mut Moment, result: &Path, jvm: &str) -> Option<Examined> {
         let untouched = moment.untouched;
         let given = self.suspect.perturbation;
         let start_tier = self.tier(&untouched, &self.registers(&untouched, &given));
@@ -188,7 +194,12 @@ impl Examiner<'_> {
             .and_then(|bytes| instruction_at(Arch::NATIVE, bytes, Pc(fault_pc)));
         let described = self.world.describe_code(after.pc());
         let kind = self.world.code.kind(Address(after.pc().0));
+        let capsule = match outcome {
+            WalkOutcome::Fault(_) => self.capsule(moment, &after, &smallest, result, jvm),
+            _ => FindingCapsule::default(),
+        };
         Some(Examined {
+            capsule,
             repeated,
             perturbation: walkfuzz_context::codec::perturbation_to_bytes(Arch::NATIVE, &smallest),
             tier: tier as u8,
@@ -213,6 +224,51 @@ impl Examiner<'_> {
                 described.and_then(|(_, offset)| offset),
             ),
         })
+    }
+
+    /// Keeps the smallest form's walk in a file of the run folder, which is the folder of `result`.
+    fn capsule(
+        &mut self,
+        moment: &mut Moment,
+        registers: &Registers,
+        perturbation: &Perturbation,
+        result: &Path,
+        jvm: &str,
+    ) -> FindingCapsule {
+        let name = format!("capsules/{}.wfcap", Finding::id_of(&self.suspect.signature));
+        let fault = *moment.fault();
+        let wanted = Wanted {
+            registers: *registers,
+            depth: self.suspect.depth,
+            signature: self.suspect.signature.clone(),
+            perturbation: perturbation.display(Arch::NATIVE).to_string(),
+            jvm: jvm.to_owned(),
+            minimise: true,
+        };
+        let kept = capsules::keep(moment, self.world, self.walker, &wanted, |outcome| {
+            match outcome {
+                Outcome::Fault(found)
+                    if (found.signal, found.registers.pc()) == (fault.signal, fault.pc()) =>
+                {
+                    Ok(())
+                }
+                other => Err(format!(
+                    "in the capsule the walk ends otherwise ({other}), and not with signal {} at {}",
+                    fault.signal,
+                    hex(fault.pc().0)
+                )),
+            }
+        }, &result.with_file_name(&name));
+        match kept {
+            Ok(()) => FindingCapsule {
+                path: Some(name),
+                problem: None,
+            },
+            Err(problem) => FindingCapsule {
+                path: None,
+                problem: Some(problem),
+            },
+        }
     }
 
     /// Where the last walk stood when it was given up, up to the walker's entry.

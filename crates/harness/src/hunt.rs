@@ -211,7 +211,16 @@ impl Hunt {
             return;
         }
         case.attempts += 1;
-        match examine::start(moment, world, walker, &self.names, &suspect, result.clone()) {
+        let jvm = &self.facts.jvm.version;
+        match examine::start(
+            moment,
+            world,
+            walker,
+            &self.names,
+            &suspect,
+            result.clone(),
+            jvm,
+        ) {
             Ok(copy) => case.stage = Stage::Examining(Box::new(Examination { copy, result })),
             Err(_) if case.attempts >= ATTEMPTS => case.stage = Stage::Settled,
             Err(_) => {}

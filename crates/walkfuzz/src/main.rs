@@ -11,6 +11,7 @@ mod failure;
 mod fuzz;
 mod in_jvm;
 mod jdk;
+mod replay;
 mod report;
 mod step;
 mod table;
@@ -31,6 +32,7 @@ fn main() -> ExitCode {
         Command::Fuzz(args) => fuzz::run(&args),
         Command::Step(args) => step::run(&args),
         Command::Report(args) => report::run(&args),
+        Command::Replay(args) => replay::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Completions { shell } => completions(shell),
         Command::Man => manual(),

@@ -1,17 +1,14 @@
 //! The process that stands still: what is mapped in it, and its pages.
 
-use std::collections::BTreeMap;
-use std::fs::File;
 use std::io;
-use std::os::unix::fs::FileExt as _;
 
 use walkfuzz_vmstructs::{Mapping, Maps};
 
-use crate::capsule::{Content, FileFacts, FileMapping, Layout, PageBytes, Protection};
+use crate::capsule::{FileFacts, FileMapping, Layout, PageBytes, Protection};
 use crate::capture::KnownFile;
 use crate::error::CaptureError;
 use crate::format::limits::{self, PAGE};
-use crate::puppet::{Image, Source, Tracee};
+use crate::puppet::{Source, Tracee};
 
 pub(crate) struct Frozen {
     tracee: Tracee,
@@ -81,39 +78,6 @@ impl Frozen {
     fn mapped<'a>(&'a self, file: &'a KnownFile) -> impl Iterator<Item = &'a Mapping> {
         let is_file = |mapping: &&Mapping| std::path::Path::new(&*mapping.path) == file.path;
         self.maps.all().iter().filter(is_file)
-    }
-
-    /// Which of the pages are what stands in a known file, and where.
-    pub(crate) fn references(
-        &self,
-        known: &[KnownFile],
-        facts: &[FileFacts],
-        images: &BTreeMap<u64, Image>,
-    ) -> BTreeMap<u64, Content> {
-        let mut references = BTreeMap::new();
-        for (index, (known, facts)) in (0_u16..).zip(known.iter().zip(facts)) {
-            let Ok(file) = File::open(&known.path) else {
-                continue;
-            };
-            if !known.by_reference {
-                continue;
-            }
-            for mapping in &facts.mappings {
-                for (&page, image) in images.range(mapping.start..mapping.end) {
-                    let offset = page - mapping.start + mapping.offset;
-                    let mut there = [0; PAGE as usize];
-                    let same = file.read_exact_at(&mut there, offset).is_ok();
-                    if same && there == *image.bytes && !image.protection.write() {
-                        let reference = Content::File {
-                            file: index,
-                            offset,
-                        };
-                        references.insert(page, reference);
-                    }
-                }
-            }
-        }
-        references
     }
 }
 

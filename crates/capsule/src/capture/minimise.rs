@@ -2,9 +2,7 @@
 //!
 //! What is left explains the walk: the words that the walker looked at and decided on. Deterministic, because the puppet is.
 
-use std::collections::BTreeMap;
-
-use crate::capsule::{Content, Facts};
+use crate::capsule::Facts;
 use crate::error::PuppetError;
 use crate::format::limits::PAGE;
 use crate::puppet::Puppet;
@@ -15,12 +13,8 @@ const SIZES: [usize; 3] = [PAGE as usize, 512, LINE];
 const LINE: usize = 64;
 
 /// Tries each part of each page of data. Returns how many walks it took.
-pub(crate) fn minimise(
-    puppet: &mut Puppet,
-    facts: &Facts,
-    referred: &BTreeMap<u64, Content>,
-) -> Result<u64, PuppetError> {
-    let pages = data_pages(puppet, referred);
+pub(crate) fn minimise(puppet: &mut Puppet, facts: &Facts) -> Result<u64, PuppetError> {
+    let pages = data_pages(puppet);
     let mut walks = 0;
     for page in pages {
         minimise_part(puppet, facts, page, 0, &SIZES, &mut walks)?;
@@ -79,18 +73,18 @@ fn without(facts: &Facts, address: u64, size: usize) -> Vec<u8> {
     bytes
 }
 
-/// Pages that hold data and are in no file.
-fn data_pages(puppet: &Puppet, referred: &BTreeMap<u64, Content>) -> Vec<u64> {
+/// Pages that hold data.
+fn data_pages(puppet: &Puppet) -> Vec<u64> {
     let images = puppet.images().iter();
     images
-        .filter(|(address, image)| !image.protection.execute() && !referred.contains_key(address))
+        .filter(|(_, image)| !image.protection.execute())
         .map(|(&address, _)| address)
         .collect()
 }
 
 /// Lines of data that are not zero.
-pub(crate) fn lines(puppet: &Puppet, referred: &BTreeMap<u64, Content>) -> usize {
-    let pages = data_pages(puppet, referred);
+pub(crate) fn lines(puppet: &Puppet) -> usize {
+    let pages = data_pages(puppet);
     let bytes = pages.iter().filter_map(|page| puppet.images().get(page));
     bytes
         .flat_map(|image| image.bytes.chunks(LINE))

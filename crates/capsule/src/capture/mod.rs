@@ -34,7 +34,7 @@ const NEXT_STUB: u64 = 1 << 32;
 /// Room around the replayer's page that must be free as well.
 const STUB_MARGIN: u64 = 1 << 20;
 
-/// A file of which a capsule may refer to pages.
+/// A file that a capsule names, and may later [refer](Capsule::refer) to.
 #[derive(Clone, Debug)]
 pub struct KnownFile {
     /// Where it is, as the mappings name it.
@@ -43,8 +43,6 @@ pub struct KnownFile {
     pub identity: String,
     /// Where its dynamic section is mapped; 0 if that is not known.
     pub dynamic: Address,
-    /// Whether its unchanged pages are taken by reference.
-    pub by_reference: bool,
 }
 
 /// What is to be captured: `function(trace, depth, context)`, ready to be called.
@@ -150,17 +148,16 @@ pub fn capture(request: &Request) -> Result<(Capsule, Effort), CaptureError> {
     let demanded = puppet.walk_on_demand(&source)?;
     verified_as(&facts, &demanded)?;
     effort.verify = began.elapsed() - effort.fork;
-    let referred = source.references(&request.files, &facts.files, puppet.images());
-    effort.lines.0 = minimise::lines(&puppet, &referred);
+    effort.lines.0 = minimise::lines(&puppet);
     if request.minimise {
         let began = Instant::now();
-        effort.walks = minimise::minimise(&mut puppet, &facts, &referred)?;
+        effort.walks = minimise::minimise(&mut puppet, &facts)?;
         effort.minimise = began.elapsed();
     }
-    effort.lines.1 = minimise::lines(&puppet, &referred);
+    effort.lines.1 = minimise::lines(&puppet);
     let last = puppet.walk()?;
     verified_as(&facts, &last)?;
-    let pages = pages(&puppet, &referred)?;
+    let pages = pages(&puppet)?;
     let capsule = Capsule {
         facts,
         layout,
@@ -179,10 +176,7 @@ fn verified_as(facts: &Facts, ended: &Ended) -> Result<(), CaptureError> {
 }
 
 /// The puppet's pages, before its last walk and after.
-fn pages(
-    puppet: &Puppet,
-    referred: &BTreeMap<u64, Content>,
-) -> Result<BTreeMap<u64, Page>, CaptureError> {
+fn pages(puppet: &Puppet) -> Result<BTreeMap<u64, Page>, CaptureError> {
     let changed = puppet.changed_pages()?;
     let mut pages = BTreeMap::new();
     for (&address, image) in puppet.images() {
@@ -193,10 +187,10 @@ fn pages(
         } else {
             None
         };
-        let entry = match referred.get(&address) {
-            Some(reference) => reference.clone(),
-            None if image.bytes.iter().all(|byte| *byte == 0) => Content::Zero,
-            None => Content::Bytes(image.bytes.clone()),
+        let entry = if image.bytes.iter().all(|byte| *byte == 0) {
+            Content::Zero
+        } else {
+            Content::Bytes(image.bytes.clone())
         };
         let page = Page {
             protection: image.protection,
