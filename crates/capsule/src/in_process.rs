@@ -13,7 +13,7 @@ use std::ptr::NonNull;
 use std::time::{Duration, Instant};
 
 use crate::arch;
-use crate::capsule::{Capsule, Outcome};
+use crate::capsule::Capsule;
 use crate::error::{InProcessError, PuppetError};
 use crate::outcome::Ended;
 
@@ -67,12 +67,6 @@ pub fn walk(capsule: &Capsule, times: u64) -> Result<Tally, InProcessError> {
         first_other: report.first_other(),
         took,
     })
-}
-
-/// Whether what came of the walks is what the capsule says.
-#[must_use]
-pub fn is_identical(tally: &Tally, _expected: &Outcome) -> bool {
-    tally.identical == tally.walks
 }
 
 /// How the child ended.

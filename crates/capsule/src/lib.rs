@@ -22,7 +22,7 @@ pub use capsule::{
     Capsule, Content, Entry, Facts, FaultOutcome, FileFacts, FileMapping, FramesOutcome, Layout, Outcome, Page, PageBytes, Protection,
     SafeFetch, VERSION,
 };
-pub use error::{CaptureError, FormatError, PuppetError};
+pub use error::{CaptureError, FormatError, InProcessError, PuppetError};
 pub use format::limits;
 pub use outcome::Ended;
 pub use puppet::Puppet;

@@ -191,7 +191,6 @@ fn pages_of_a_file_are_taken_by_reference() {
     request.files.push(KnownFile {
         path: path.clone(),
         identity: "this program".into(),
-        dynamic: Address(0),
     });
     let (mut capsule, _) = capture(&request).unwrap();
     assert!(!capsule.has_references());
@@ -321,4 +320,78 @@ unsafe extern "C" fn plain_return() {
         "sub rsp, 7",
         "ret",
     )
+}
+
+/// What a capsule does in the fast lane is what it does before the judge. In another process, for in this one the capsules' pages are in use.
+#[test]
+fn the_fast_lane_agrees_with_the_judge() {
+    let world = World::new();
+    let folder = tempfile::tempdir().unwrap();
+    let walkers = [("faults", faults as Walker), ("returns", returns)];
+    for (name, walker) in walkers {
+        let (capsule, _) = capture(&world.request(walker)).unwrap();
+        let mut spoilt = capsule.clone();
+        capsule.write(&folder.path().join(name)).unwrap();
+        for (name, code) in [
+            // mov eax, 59; syscall
+            ("calls", &[0xb8, 59, 0, 0, 0, 0x0f, 0x05][..]),
+            // jmp to itself
+            ("hangs", &[0xeb, 0xfe][..]),
+            // ud2
+            ("other", &[0x0f, 0x0b][..]),
+        ] {
+            let at = capsule.facts.entry.function.0;
+            let page = spoilt.pages.get_mut(&(at & !4095)).unwrap();
+            let Content::Bytes(bytes) = &mut page.entry else {
+                panic!("the walker's page is in the capsule");
+            };
+            let offset = (at & 4095) as usize;
+            bytes[offset..offset + code.len()].copy_from_slice(code);
+            spoilt.write(&folder.path().join(name)).unwrap();
+        }
+    }
+    // An address may be taken by chance.
+    for _ in 0..5 {
+        let output = std::process::Command::new(std::env::current_exe().unwrap())
+            .args(["--exact", "fast_lane", "--ignored", "--nocapture"])
+            .env("CAPSULES", folder.path())
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stdout).into_owned();
+        println!("{said}{}", String::from_utf8_lossy(&output.stderr));
+        if !said.contains("collision") {
+            assert!(output.status.success());
+            assert!(said.contains("agreed on 5"), "{said}");
+            return;
+        }
+    }
+    panic!("every try collided");
+}
+
+#[test]
+#[ignore = "run by the_fast_lane_agrees_with_the_judge"]
+fn fast_lane() {
+    let folder = std::env::var_os("CAPSULES").unwrap();
+    let mut agreed = 0;
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let capsule = Capsule::read(&path).unwrap();
+        let judged = Puppet::new(&capsule).unwrap().walk().unwrap();
+        let tally = match walkfuzz_capsule::in_process::walk(&capsule, 3) {
+            Err(walkfuzz_capsule::InProcessError::Collision { address }) => {
+                println!("collision at {address:#x}");
+                return;
+            }
+            tally => tally.unwrap(),
+        };
+        println!("{}: {judged}; {tally:?}", path.display());
+        assert_eq!(tally.walks, 3);
+        if capsule.facts.expected.is(&judged) {
+            assert_eq!((tally.identical, tally.first_other), (3, None));
+        } else {
+            assert_eq!((tally.identical, tally.first_other), (0, Some(judged)));
+        }
+        agreed += 1;
+    }
+    println!("agreed on {agreed}");
 }

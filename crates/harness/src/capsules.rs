@@ -137,14 +137,9 @@ fn files(world: &World) -> Vec<KnownFile> {
         .filter_map(|name| world.modules.by_name(name));
     modules
         .filter_map(|module| {
-            let table = module.table()?;
-            let dynamic = table.section(".dynamic");
             Some(KnownFile {
                 path: module.path.clone(),
-                identity: table.identity()?.to_owned(),
-                dynamic: Address(
-                    dynamic.map_or(0, |section| section.start.wrapping_add(module.bias())),
-                ),
+                identity: module.table()?.identity()?.to_owned(),
             })
         })
         .collect()

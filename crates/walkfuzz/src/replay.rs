@@ -4,7 +4,9 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
-use walkfuzz_capsule::{Capsule, Ended, FileFacts, FormatError, Outcome, Puppet, PuppetError};
+use walkfuzz_capsule::{
+    Capsule, Ended, FileFacts, FormatError, InProcessError, Outcome, Puppet, PuppetError, in_process,
+};
 use walkfuzz_jvm::Places;
 
 use crate::cli::ReplayArgs;
@@ -50,7 +52,11 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<(), Failure> {
     capsule.resolve(|file| jdks.find(file))?;
     let mut tally = Tally::new(capsule.facts.expected);
     let how = if args.in_process {
-        return Err(Failure::environment("--in-process is not there yet"));
+        let walks = in_process::walk(&capsule, args.times)?;
+        tally.identical = walks.identical;
+        tally.first_other = walks.first_other;
+        tally.times = vec![walks.took / u32::try_from(walks.walks.max(1)).unwrap_or(u32::MAX)];
+        "in-process"
     } else if args.looped {
         let mut puppet = Puppet::new(&capsule)?;
         for _ in 0..args.times {
@@ -99,6 +105,15 @@ impl From<PuppetError> for Failure {
                 code: ENVIRONMENT,
                 message: error.to_string(),
             },
+        }
+    }
+}
+
+impl From<InProcessError> for Failure {
+    fn from(error: InProcessError) -> Self {
+        match error {
+            InProcessError::Puppet(error) => error.into(),
+            error => Self::environment(error),
         }
     }
 }
@@ -161,7 +176,7 @@ impl Tally {
 
     fn answer(mut self, args: &ReplayArgs, capsule: &Capsule, how: &'static str) -> Answer {
         let milliseconds = |time: Option<&Duration>| time.map_or(0.0, Duration::as_secs_f64) * 1e3;
-        let total: Duration = self.times.iter().sum();
+        let mean = self.times.iter().sum::<Duration>().as_secs_f64() / self.times.len().max(1) as f64;
         self.times.sort_unstable();
         let facts = &capsule.facts;
         Answer {
@@ -185,7 +200,7 @@ impl Tally {
             how,
             milliseconds_median: milliseconds(self.times.get(self.times.len() / 2)),
             milliseconds_longest: milliseconds(self.times.last()),
-            per_second: args.times as f64 / total.as_secs_f64().max(1e-9),
+            per_second: 1.0 / mean.max(1e-9),
         }
     }
 }

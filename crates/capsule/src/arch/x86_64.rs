@@ -1,5 +1,8 @@
 //! x86_64, System V.
 
+use core::arch::naked_asm;
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
 use libc::c_long;
 use walkfuzz_context::{Arch, Registers};
 
@@ -144,6 +147,170 @@ pub(crate) fn registers(machine: &Machine) -> Registers {
 /// The general registers with which the walker is called.
 pub(crate) fn entry_registers(entry: &Entry) -> Registers {
     registers(&at_entry(entry))
+}
+
+/// Whether user space may set its thread pointer (`HWCAP2_FSGSBASE`, `<asm/hwcap2.h>`).
+pub(crate) fn has_thread_pointer_instructions() -> bool {
+    const FSGSBASE: u64 = 1 << 1;
+    // SAFETY: reads the auxiliary vector.
+    unsafe { libc::getauxval(libc::AT_HWCAP2) & FSGSBASE != 0 }
+}
+
+/// The caller's stack pointer and thread pointer while it is in a walk, and where the walk is to begin.
+static HOST_STACK: AtomicU64 = AtomicU64::new(0);
+static HOST_THREAD: AtomicU64 = AtomicU64::new(0);
+static TARGET: AtomicU64 = AtomicU64::new(0);
+
+/// The stub page for walks without a tracer: `jmp [rip]` to [`left`], whose address follows.
+pub(crate) fn leaving_stub() -> PageBytes {
+    let mut page = [BREAKPOINT; PAGE as usize];
+    let jump = [0xff, 0x25, 0, 0, 0, 0];
+    let code = jump
+        .into_iter()
+        .chain((left as *const () as u64).to_le_bytes());
+    for (target, byte) in page.iter_mut().zip(code) {
+        *target = byte;
+    }
+    page
+}
+
+/// Walks: returns when the walk has returned to the stub, or [`leave`] has ended it.
+///
+/// # Safety
+/// The capsule is mapped; nothing that this thread relies on can be reached by the walk.
+pub(crate) unsafe fn enter(entry: &Entry) {
+    TARGET.store(entry.function.0, Relaxed);
+    // SAFETY: the caller's promise.
+    unsafe {
+        switch(
+            entry.trace.0,
+            u64::from(entry.depth.cast_unsigned()),
+            entry.context.0,
+            entry.stack.0,
+            entry.thread.0,
+        );
+    }
+}
+
+/// Saves what the ABI wants saved, takes the walk's stack and thread pointer, and jumps with all other registers zero.
+///
+/// # Safety
+/// As [`enter`].
+#[unsafe(naked)]
+unsafe extern "C" fn switch(trace: u64, depth: u64, context: u64, stack: u64, thread: u64) {
+    naked_asm!(
+        "push rbp",
+        "push rbx",
+        "push r12",
+        "push r13",
+        "push r14",
+        "push r15",
+        "mov [rip + {stack}], rsp",
+        "rdfsbase rax",
+        "mov [rip + {thread}], rax",
+        "wrfsbase r8",
+        "mov rsp, rcx",
+        "xor eax, eax",
+        "xor ebx, ebx",
+        "xor ecx, ecx",
+        "xor ebp, ebp",
+        "xor r8d, r8d",
+        "xor r9d, r9d",
+        "xor r10d, r10d",
+        "xor r11d, r11d",
+        "xor r12d, r12d",
+        "xor r13d, r13d",
+        "xor r14d, r14d",
+        "xor r15d, r15d",
+        "jmp [rip + {target}]",
+        stack = sym HOST_STACK,
+        thread = sym HOST_THREAD,
+        target = sym TARGET,
+    )
+}
+
+/// Where a walk ends.
+///
+/// # Safety
+/// Entered only from a walk that [`switch`] began.
+#[unsafe(naked)]
+unsafe extern "C" fn left() {
+    naked_asm!(
+        "mov rax, [rip + {thread}]",
+        "wrfsbase rax",
+        "cld",
+        "mov rsp, [rip + {stack}]",
+        "pop r15",
+        "pop r14",
+        "pop r13",
+        "pop r12",
+        "pop rbx",
+        "pop rbp",
+        "ret",
+        stack = sym HOST_STACK,
+        thread = sym HOST_THREAD,
+    )
+}
+
+/// Makes the interrupted walk end when its handler returns.
+///
+/// # Safety
+/// `context` is the running handler's, which interrupted a walk.
+pub(crate) unsafe fn leave(context: *mut libc::ucontext_t) {
+    // SAFETY: the caller's promise.
+    unsafe { set_context_pc(context, left as *const () as u64) };
+}
+
+/// Sets the program counter in `context`.
+///
+/// # Safety
+/// `context` is the running handler's.
+pub(crate) unsafe fn set_context_pc(context: *mut libc::ucontext_t, pc: u64) {
+    // SAFETY: the caller's promise.
+    unsafe { (*context).uc_mcontext.gregs[libc::REG_RIP as usize] = pc.cast_signed() };
+}
+
+/// The number of the system call that a filter refused: still in rax.
+///
+/// # Safety
+/// `context` is the running handler's.
+pub(crate) unsafe fn refused_system_call(context: *const libc::ucontext_t) -> i64 {
+    // SAFETY: the caller's promise.
+    unsafe { (*context).uc_mcontext.gregs[libc::REG_RAX as usize] }
+}
+
+/// The general registers in `context`.
+///
+/// # Safety
+/// `context` is the running handler's.
+pub(crate) unsafe fn context_registers(context: *const libc::ucontext_t) -> Registers {
+    // In the order of `walkfuzz_context`'s names.
+    const ORDER: [libc::c_int; 17] = [
+        libc::REG_RAX,
+        libc::REG_RCX,
+        libc::REG_RDX,
+        libc::REG_RBX,
+        libc::REG_RSP,
+        libc::REG_RBP,
+        libc::REG_RSI,
+        libc::REG_RDI,
+        libc::REG_R8,
+        libc::REG_R9,
+        libc::REG_R10,
+        libc::REG_R11,
+        libc::REG_R12,
+        libc::REG_R13,
+        libc::REG_R14,
+        libc::REG_R15,
+        libc::REG_RIP,
+    ];
+    // SAFETY: the caller's promise.
+    let gregs = unsafe { &(*context).uc_mcontext.gregs };
+    let mut registers = Registers::zeroed(Arch::X86_64);
+    for (word, index) in registers.words.iter_mut().zip(ORDER) {
+        *word = gregs[index as usize].cast_unsigned();
+    }
+    registers
 }
 
 #[cfg(test)]

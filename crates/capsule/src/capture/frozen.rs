@@ -1,6 +1,13 @@
 //! The process that stands still: what is mapped in it, and its pages.
 
+use std::fs::File;
 use std::io;
+use std::path::Path;
+
+use object::elf;
+use object::endian::LittleEndian;
+use object::read::ReadCache;
+use object::read::elf::{FileHeader as _, ProgramHeader as _};
 
 use walkfuzz_vmstructs::{Mapping, Maps};
 
@@ -57,6 +64,9 @@ impl Frozen {
                     offset: mapping.offset,
                 })
                 .collect();
+            let base = mappings
+                .first()
+                .map_or(0, |first| first.start.wrapping_sub(first.offset));
             FileFacts {
                 name: file
                     .path
@@ -65,10 +75,9 @@ impl Frozen {
                     .unwrap_or_default(),
                 identity: file.identity.clone(),
                 path,
-                base: mappings
-                    .first()
-                    .map_or(0, |first| first.start.wrapping_sub(first.offset)),
-                dynamic: file.dynamic.0,
+                base,
+                dynamic: dynamic_section(&file.path)
+                    .map_or(0, |offset| base.wrapping_add(offset)),
                 mappings,
             }
         });
@@ -76,9 +85,24 @@ impl Frozen {
     }
 
     fn mapped<'a>(&'a self, file: &'a KnownFile) -> impl Iterator<Item = &'a Mapping> {
-        let is_file = |mapping: &&Mapping| std::path::Path::new(&*mapping.path) == file.path;
+        let is_file = |mapping: &&Mapping| Path::new(&*mapping.path) == file.path;
         self.maps.all().iter().filter(is_file)
     }
+}
+
+/// How far behind an ELF file's first byte in memory its dynamic section is.
+fn dynamic_section(path: &Path) -> Option<u64> {
+    let cache = ReadCache::new(File::open(path).ok()?);
+    let header = elf::FileHeader64::<LittleEndian>::parse(&cache).ok()?;
+    let headers = header.program_headers(LittleEndian, &cache).ok()?;
+    let first = |kind| {
+        let mut of_kind = headers
+            .iter()
+            .filter(|header| header.p_type(LittleEndian) == kind);
+        Some(of_kind.next()?.p_vaddr(LittleEndian))
+    };
+    let begin = first(elf::PT_LOAD)? & !(PAGE - 1);
+    first(elf::PT_DYNAMIC)?.checked_sub(begin)
 }
 
 fn protection(mapping: &Mapping) -> Protection {

@@ -41,8 +41,6 @@ pub struct KnownFile {
     pub path: PathBuf,
     /// Which build it is.
     pub identity: String,
-    /// Where its dynamic section is mapped; 0 if that is not known.
-    pub dynamic: Address,
 }
 
 /// What is to be captured: `function(trace, depth, context)`, ready to be called.

@@ -1,6 +1,6 @@
 //! What the child says of its walks: plain numbers in shared memory, of which any value can be read.
 
-use walkfuzz_context::{Address, Arch, Registers};
+use walkfuzz_context::{Address, Arch, MAX_REGISTERS, Registers};
 
 use crate::capsule::{FaultOutcome, FramesOutcome, Outcome};
 use crate::error::InProcessError;
@@ -43,7 +43,7 @@ struct Raw {
     code: i32,
     near_misses: u32,
     address: u64,
-    words: [u64; walkfuzz_context::registers::MAX_REGISTERS],
+    words: [u64; MAX_REGISTERS],
 }
 
 impl Report {

@@ -21,8 +21,8 @@ use crate::outcome::Ended;
 pub(crate) use tracee::{Stop, Tracee};
 
 /// Of `<asm-generic/siginfo.h>`: the address is not mapped; it is, but not for this.
-const SEGV_MAPERR: i32 = 1;
-const SEGV_ACCERR: i32 = 2;
+pub(crate) const SEGV_MAPERR: i32 = 1;
+pub(crate) const SEGV_ACCERR: i32 = 2;
 /// Ticks within one walk that make it a hang.
 const TICKS: u32 = 2;
 
@@ -127,7 +127,7 @@ impl Puppet {
         self.restore()?;
         let (layout, images) = (&self.layout, &self.images);
         let ended = judge(&mut self.tracee, &self.walk, &mut |_, address| {
-            Ok(missing(layout, images, address))
+            Ok(missing(layout, |page| images.contains_key(&page), address))
         })?;
         if self.last != Some(ended) {
             // Another walk than the last one has written elsewhere.
@@ -274,11 +274,11 @@ pub(crate) enum Absent {
     Brought,
 }
 
-fn missing(layout: &Layout, images: &BTreeMap<u64, Image>, address: u64) -> Absent {
+pub(crate) fn missing(layout: &Layout, has: impl Fn(u64) -> bool, address: u64) -> Absent {
     match layout.find(Address(address)) {
         None => Absent::Unmapped,
         Some(Protection::NONE) => Absent::Forbidden,
-        Some(_) if images.contains_key(&(address & !(PAGE - 1))) => Absent::Unmapped,
+        Some(_) if has(address & !(PAGE - 1)) => Absent::Unmapped,
         Some(_) => Absent::Missing,
     }
 }
