@@ -227,6 +227,10 @@ pub struct FramesOutcome {
 /// What came of a walk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "kind", rename_all = "kebab-case")]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "compared and copied a hundred thousand times a second, and held once"
+)]
 pub enum Outcome {
     /// It faulted.
     Fault(FaultOutcome),

@@ -73,7 +73,9 @@ pub enum FormatError {
         limit: u64,
     },
     /// A segment begins or ends within a page, or lies where no program can be.
-    #[error("the segment at {address:#x} of {length:#x} bytes is not made of whole pages of user space")]
+    #[error(
+        "the segment at {address:#x} of {length:#x} bytes is not made of whole pages of user space"
+    )]
     Segment {
         /// Its address.
         address: u64,
@@ -177,13 +179,17 @@ pub enum InProcessError {
     #[error(transparent)]
     Puppet(#[from] PuppetError),
     /// The processor or the kernel does not let user space set its thread pointer.
-    #[error("the kernel or the processor lacks the instructions that set the thread pointer (fsgsbase): replay without --in-process")]
+    #[error(
+        "the kernel or the processor lacks the instructions that set the thread pointer (fsgsbase): replay without --in-process"
+    )]
     NoThreadPointer,
     /// The kernel does not take the filter of system calls.
     #[error("cannot forbid system calls with seccomp: {0}")]
     Seccomp(String),
     /// This program has something where the capsule's page must be.
-    #[error("this program lies where the capsule's page at {address:#x} must be: replay without --in-process")]
+    #[error(
+        "this program lies where the capsule's page at {address:#x} must be: replay without --in-process"
+    )]
     Collision {
         /// The page.
         address: u64,
@@ -207,7 +213,7 @@ pub enum CaptureError {
     NoRoom,
     /// The walk did not come to an end that a capsule can hold.
     #[error("the walk cannot be kept: {0}")]
-    NoOutcome(crate::Ended),
+    NoOutcome(Box<crate::Ended>),
     /// The puppet did not do what the walk does in the whole process.
     #[error("the capsule does not do what the walk did: {}", .0.join("; "))]
     Unverified(Vec<String>),

@@ -8,6 +8,10 @@ use crate::capsule::{FaultOutcome, FramesOutcome, Outcome};
 /// How a replayed walk ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "the handler of the fast lane makes one: it cannot allocate"
+)]
 pub enum Ended {
     /// It came to an end that a capsule can expect.
     Outcome(Outcome),

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 
-use crate::capsule::{Capsule, Content, FileFacts, Facts};
+use crate::capsule::{Capsule, Content, Facts, FileFacts};
 use crate::error::PuppetError;
 use crate::format::limits::PAGE;
 

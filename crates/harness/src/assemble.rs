@@ -9,8 +9,8 @@ use walkfuzz_context::{
 };
 use walkfuzz_engine::Moment;
 use walkfuzz_record::finding::{
-    FaultSite, FindingBlob, FindingCapsule, FindingInput, FindingOutcome, FindingRegisters, KnownMatch,
-    Portability, Reliability, hex, hex_bytes,
+    FaultSite, FindingBlob, FindingCapsule, FindingInput, FindingOutcome, FindingRegisters,
+    KnownMatch, Portability, Reliability, hex, hex_bytes,
 };
 use walkfuzz_record::{
     Finding, FindingVerdict, Generation, KOfN, OutcomeKind, ProcessOutcome, Record, RunFacts,
@@ -189,7 +189,10 @@ pub(crate) fn refine(
     if let Some(path) = &finding.capsule.path {
         let path = run.path().join(path);
         let path = std::path::absolute(&path).unwrap_or(path);
-        let command = format!("walkfuzz replay {}", replay::quoted(&path.display().to_string()));
+        let command = format!(
+            "walkfuzz replay {}",
+            replay::quoted(&path.display().to_string())
+        );
         finding.commands.insert(0, command);
     }
 }

@@ -12,8 +12,8 @@ use walkfuzz_context::tier::{Position, Tier, WalkMode};
 use walkfuzz_context::{Address, Arch, Edit, Pc, Perturbation, Registers};
 use walkfuzz_engine::{FrozenCopy, FrozenEnd, Moment, Shared, freeze};
 use walkfuzz_guard::{keep_stacks, kept_stack, read_checked, read_word};
-use walkfuzz_record::{Finding, WalkOutcome};
 use walkfuzz_record::finding::{FindingCapsule, FindingRegisters, hex};
+use walkfuzz_record::{Finding, WalkOutcome};
 use walkfuzz_symbols::{SymbolisedPc, instruction_at, unwind};
 use walkfuzz_walkers::{TraceBuffer, Walker};
 
@@ -245,8 +245,12 @@ impl Examiner<'_> {
             jvm: jvm.to_owned(),
             minimise: true,
         };
-        let kept = capsules::keep(moment, self.world, self.walker, &wanted, |outcome| {
-            match outcome {
+        let kept = capsules::keep(
+            moment,
+            self.world,
+            self.walker,
+            &wanted,
+            |outcome| match outcome {
                 Outcome::Fault(found)
                     if (found.signal, found.registers.pc()) == (fault.signal, fault.pc()) =>
                 {
@@ -257,8 +261,9 @@ impl Examiner<'_> {
                     fault.signal,
                     hex(fault.pc().0)
                 )),
-            }
-        }, &result.with_file_name(&name));
+            },
+            &result.with_file_name(&name),
+        );
         match kept {
             Ok(()) => FindingCapsule {
                 path: Some(name),

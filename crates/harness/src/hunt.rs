@@ -124,6 +124,11 @@ impl Hunt {
         }
     }
 
+    /// The JVM's version.
+    pub(crate) fn jvm_version(&self) -> &str {
+        &self.facts.jvm.version
+    }
+
     /// Counts an occurrence. True if somebody should [`pursue`](Self::pursue) it.
     pub(crate) fn notice(&mut self, outcome: &WalkOutcome) -> bool {
         let Some(&case) = self.sites.get(&names::site(outcome)) else {

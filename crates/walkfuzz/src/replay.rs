@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use walkfuzz_capsule::{
-    Capsule, Ended, FileFacts, FormatError, InProcessError, Outcome, Puppet, PuppetError, in_process,
+    Capsule, Ended, FileFacts, FormatError, InProcessError, Outcome, Puppet, PuppetError,
+    in_process,
 };
 use walkfuzz_jvm::Places;
 
@@ -176,7 +177,8 @@ impl Tally {
 
     fn answer(mut self, args: &ReplayArgs, capsule: &Capsule, how: &'static str) -> Answer {
         let milliseconds = |time: Option<&Duration>| time.map_or(0.0, Duration::as_secs_f64) * 1e3;
-        let mean = self.times.iter().sum::<Duration>().as_secs_f64() / self.times.len().max(1) as f64;
+        let mean =
+            self.times.iter().sum::<Duration>().as_secs_f64() / self.times.len().max(1) as f64;
         self.times.sort_unstable();
         let facts = &capsule.facts;
         Answer {
@@ -223,7 +225,10 @@ fn screen(answer: &Answer) -> String {
     };
     row("signature", &answer.signature);
     row("perturbation", &answer.perturbation);
-    row("walker", &format!("{} of JDK {}", answer.walker, answer.jvm));
+    row(
+        "walker",
+        &format!("{} of JDK {}", answer.walker, answer.jvm),
+    );
     row("expected", &answer.expected.to_string());
     if let Some(got) = &answer.got {
         row("got", &got.to_string());
@@ -232,7 +237,10 @@ fn screen(answer: &Answer) -> String {
         row("", difference);
     }
     if answer.differences.len() > SHOWN {
-        row("", &format!("and {} more", answer.differences.len() - SHOWN));
+        row(
+            "",
+            &format!("and {} more", answer.differences.len() - SHOWN),
+        );
     }
     lines.push(String::new());
     lines.join("\n")

@@ -76,8 +76,7 @@ impl Frozen {
                 identity: file.identity.clone(),
                 path,
                 base,
-                dynamic: dynamic_section(&file.path)
-                    .map_or(0, |offset| base.wrapping_add(offset)),
+                dynamic: dynamic_section(&file.path).map_or(0, |offset| base.wrapping_add(offset)),
                 mappings,
             }
         });

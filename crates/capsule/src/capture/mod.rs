@@ -133,7 +133,7 @@ pub fn capture(request: &Request) -> Result<(Capsule, Effort), CaptureError> {
         Ok(Absent::Unmapped)
     })?;
     let Ended::Outcome(expected) = verified else {
-        return Err(CaptureError::NoOutcome(verified));
+        return Err(CaptureError::NoOutcome(Box::new(verified)));
     };
     facts.expected = expected;
     let mut puppet = Puppet::empty(verifier, &facts, layout.clone())?;

@@ -62,7 +62,11 @@ pub(crate) fn page(facts: &Facts) -> Box<PageBytes> {
     word(R_DEBUG, 1);
     word(R_DEBUG + 8, base + LINK_MAPS);
     // The first one is the program itself.
-    let known: Vec<_> = facts.files.iter().filter(|file| file.dynamic != 0).collect();
+    let known: Vec<_> = facts
+        .files
+        .iter()
+        .filter(|file| file.dynamic != 0)
+        .collect();
     let count = 1 + known.len() as u64;
     let mut name_at = LINK_MAPS + count * LINK_MAP;
     let mut names = Vec::new();

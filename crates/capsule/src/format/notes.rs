@@ -189,7 +189,7 @@ pub(crate) fn take_references(bytes: &[u8]) -> Result<Vec<Reference>, FormatErro
         let (address, pages) = (input.word()?, input.word()?);
         let (file, offset) = (input.word()?, input.word()?);
         let file = u16::try_from(file).map_err(|_| input.bad("a file's number is too big"))?;
-        let inside = |at: u64| at % PAGE == 0 && at < limits::USER_SPACE;
+        let inside = |at: u64| at.is_multiple_of(PAGE) && at < limits::USER_SPACE;
         if !inside(address) || !inside(offset) || pages == 0 || pages > limits::PAGES {
             return Err(input.bad("a reference is not made of whole pages"));
         }

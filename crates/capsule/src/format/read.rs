@@ -238,7 +238,7 @@ fn read_facts(bytes: &[u8]) -> Result<Facts, FormatError> {
 fn check_stub(facts: &Facts, layout: &Layout) -> Result<(), FormatError> {
     let stub = facts.stub.0;
     let room = limits::STUB_PAGES * PAGE;
-    if stub % PAGE != 0 || stub < limits::LOWEST || stub > limits::USER_SPACE - room {
+    if !stub.is_multiple_of(PAGE) || stub < limits::LOWEST || stub > limits::USER_SPACE - room {
         return Err(FormatError::BadFacts(
             "the replayer's page is no page of user space",
         ));
@@ -282,12 +282,12 @@ fn read_pages(
         if address == debugger::address(facts) && length == PAGE {
             continue;
         }
-        let bytes = segment.data(ENDIAN, core).map_err(|()| {
-            FormatError::BadNote {
+        let bytes = segment
+            .data(ENDIAN, core)
+            .map_err(|()| FormatError::BadNote {
                 note: "program header",
                 what: "a segment lies outside of the file",
-            }
-        })?;
+            })?;
         let end = address.checked_add(length);
         let inside = address >= limits::LOWEST
             && length > 0
@@ -319,11 +319,7 @@ fn read_pages(
 }
 
 /// Pages that are in files elsewhere.
-fn refer(
-    pages: &mut BTreeMap<u64, Page>,
-    note: &[u8],
-    facts: &Facts,
-) -> Result<(), FormatError> {
+fn refer(pages: &mut BTreeMap<u64, Page>, note: &[u8], facts: &Facts) -> Result<(), FormatError> {
     for reference in take_references(note)? {
         if usize::from(reference.file) >= facts.files.len() {
             return Err(FormatError::BadFacts(

@@ -149,7 +149,10 @@ fn every_cut_is_an_error() {
     let packed = sample().to_bytes().unwrap();
     for length in 0..packed.len() {
         let error = Capsule::from_bytes(&packed[..length]).unwrap_err();
-        assert!(matches!(error, FormatError::Compression(_) | FormatError::Elf(_)), "{length}: {error}");
+        assert!(
+            matches!(error, FormatError::Compression(_) | FormatError::Elf(_)),
+            "{length}: {error}"
+        );
     }
     let core = sample().to_core();
     // The last page is for debuggers alone.
@@ -183,12 +186,19 @@ const fn header(index: usize) -> usize {
 #[test]
 fn other_machines_pages_and_versions_are_named() {
     let error = changed(|capsule| capsule.facts.arch = "s390x".into());
-    assert!(matches!(&error, FormatError::Architecture { found, .. } if found == "s390x"), "{error}");
+    assert!(
+        matches!(&error, FormatError::Architecture { found, .. } if found == "s390x"),
+        "{error}"
+    );
     let error = changed(|capsule| capsule.facts.page_size = 16384);
     assert!(matches!(error, FormatError::PageSize { found: 16384, .. }));
     let error = changed(|capsule| capsule.facts.version = 77);
     assert!(matches!(error, FormatError::Version { found: 77, .. }));
-    let other = if cfg!(target_arch = "x86_64") { 183_u16 } else { 62 };
+    let other = if cfg!(target_arch = "x86_64") {
+        183_u16
+    } else {
+        62
+    };
     for (machine, name) in [(other, ""), (22, "ELF machine 22")] {
         let error = patched(|core| put(core, 18, &machine.to_le_bytes()));
         assert!(error.to_string().contains(name), "{error}");
@@ -197,7 +207,13 @@ fn other_machines_pages_and_versions_are_named() {
     let error = patched(|core| put(core, 16, &2_u16.to_le_bytes()));
     assert!(matches!(error, FormatError::NotACore(2)));
     let error = patched(|core| core[5] = 2);
-    assert!(matches!(error, FormatError::Architecture { .. } | FormatError::Elf(_)), "{error}");
+    assert!(
+        matches!(
+            error,
+            FormatError::Architecture { .. } | FormatError::Elf(_)
+        ),
+        "{error}"
+    );
 }
 
 #[test]
@@ -223,7 +239,10 @@ fn other_files_are_no_capsules() {
 fn ten_gigabytes_are_not_believed() {
     // Declared by a segment.
     let error = patched(|core| put(core, header(1) + 40, &(10_u64 << 30).to_le_bytes()));
-    assert!(matches!(error, FormatError::TooMany { what: "pages", .. }), "{error}");
+    assert!(
+        matches!(error, FormatError::TooMany { what: "pages", .. }),
+        "{error}"
+    );
     let error = patched(|core| {
         for index in 1..5 {
             put(core, header(index) + 40, &u64::MAX.to_le_bytes());
@@ -253,13 +272,29 @@ fn segments_must_not_overlap_nor_lie_elsewhere() {
     let first = STACK - PAGE;
     let address = |to: u64| patched(|core| put(core, header(1) + 16, &to.to_le_bytes()));
     let error = address(CODE);
-    assert!(matches!(error, FormatError::Overlap { address: CODE }), "{error}");
-    for elsewhere in [0, PAGE, first + 8, u64::MAX - PAGE + 1, limits::USER_SPACE, 1 << 63] {
+    assert!(
+        matches!(error, FormatError::Overlap { address: CODE }),
+        "{error}"
+    );
+    for elsewhere in [
+        0,
+        PAGE,
+        first + 8,
+        u64::MAX - PAGE + 1,
+        limits::USER_SPACE,
+        1 << 63,
+    ] {
         let error = address(elsewhere);
-        assert!(matches!(error, FormatError::Segment { .. }), "{elsewhere:#x}: {error}");
+        assert!(
+            matches!(error, FormatError::Segment { .. }),
+            "{elsewhere:#x}: {error}"
+        );
     }
     let error = address(STUB);
-    assert!(matches!(error, FormatError::OverReplayer { address: STUB }), "{error}");
+    assert!(
+        matches!(error, FormatError::OverReplayer { address: STUB }),
+        "{error}"
+    );
     let error = address(STUB - PAGE);
     assert!(matches!(error, FormatError::OverReplayer { .. }), "{error}");
     let error = changed(|capsule| capsule.facts.stub = Address(STACK + 8 * PAGE));
@@ -286,11 +321,16 @@ fn facts_must_make_sense() {
         let one = capsule.facts.safefetch[0];
         capsule.facts.safefetch = vec![one; 1000];
     });
-    assert!(matches!(error, FormatError::TooMany { found: 1000, .. }), "{error}");
+    assert!(
+        matches!(error, FormatError::TooMany { found: 1000, .. }),
+        "{error}"
+    );
     let replace = |what: &str, with: &str| {
         assert_eq!(what.len(), with.len());
         patched(|core| {
-            let found = core.windows(what.len()).position(|window| window == what.as_bytes());
+            let found = core
+                .windows(what.len())
+                .position(|window| window == what.as_bytes());
             put(core, found.unwrap(), with.as_bytes());
         })
     };

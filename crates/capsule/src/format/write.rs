@@ -199,7 +199,9 @@ impl Capsule {
         let registers = self.shown_registers();
         let named = |name: &str| {
             let index = registers.arch.register_names().iter();
-            let found = index.zip(registers.words).find(|(known, _)| **known == name);
+            let found = index
+                .zip(registers.words)
+                .find(|(known, _)| **known == name);
             found.map_or(0, |(_, word)| word)
         };
         let order = [

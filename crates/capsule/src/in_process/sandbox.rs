@@ -11,11 +11,7 @@ pub(crate) fn filter() -> Result<BpfProgram, String> {
     } else {
         TargetArch::x86_64
     };
-    let allowed = [
-        libc::SYS_rt_sigreturn,
-        libc::SYS_exit_group,
-        libc::SYS_exit,
-    ];
+    let allowed = [libc::SYS_rt_sigreturn, libc::SYS_exit_group, libc::SYS_exit];
     let rules: BTreeMap<_, _> = allowed
         .into_iter()
         .map(|number| (number, Vec::new()))

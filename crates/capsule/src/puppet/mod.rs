@@ -249,12 +249,10 @@ fn bring(
     if images.contains_key(&page) {
         return Ok(Absent::Unmapped);
     }
-    let bytes = source
-        .page(page)
-        .map_err(|source| PuppetError::System {
-            what: "read a page of the frozen process",
-            source,
-        })?;
+    let bytes = source.page(page).map_err(|source| PuppetError::System {
+        what: "read a page of the frozen process",
+        source,
+    })?;
     tracee.map(page, 1, protection)?;
     tracee.write(page, &bytes[..])?;
     images.insert(page, Image { protection, bytes });

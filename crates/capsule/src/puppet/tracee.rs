@@ -29,7 +29,11 @@ pub(crate) enum Stop {
     /// It is about to make a system call, which has not happened.
     SystemCall,
     /// It would get this signal.
-    Signal { signal: c_int, code: c_int, address: u64 },
+    Signal {
+        signal: c_int,
+        code: c_int,
+        address: u64,
+    },
     /// Its timer has ticked.
     Tick,
 }
@@ -294,14 +298,24 @@ impl Tracee {
     pub(crate) fn float_state(&self) -> Result<arch::FloatState, PuppetError> {
         let mut state = arch::FloatState::default();
         let to = &raw mut state as u64;
-        self.request(libc::PTRACE_GETFPREGS, 0, to, "read the child's float state")?;
+        self.request(
+            libc::PTRACE_GETFPREGS,
+            0,
+            to,
+            "read the child's float state",
+        )?;
         Ok(state)
     }
 
     /// Sets its floating-point state.
     pub(crate) fn set_float_state(&self, state: &arch::FloatState) -> Result<(), PuppetError> {
         let from = std::ptr::from_ref(state) as u64;
-        self.request(libc::PTRACE_SETFPREGS, 0, from, "set the child's float state")
+        self.request(
+            libc::PTRACE_SETFPREGS,
+            0,
+            from,
+            "set the child's float state",
+        )
     }
 
     /// Lets it run until something happens.

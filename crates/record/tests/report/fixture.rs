@@ -5,7 +5,8 @@ use std::path::Path;
 use jiff::Timestamp;
 use walkfuzz_context::{Arch, BlobKind, Registers};
 use walkfuzz_record::finding::{
-    FaultSite, FindingBlob, FindingCapsule, FindingInput, FindingOutcome, FindingRegisters, KnownMatch, Reliability,
+    FaultSite, FindingBlob, FindingCapsule, FindingInput, FindingOutcome, FindingRegisters,
+    KnownMatch, Reliability,
 };
 use walkfuzz_record::{
     Code, Counter, FaultRecord, Finding, FindingVerdict, Generation, JvmFacts, KOfN, MachineFacts,
