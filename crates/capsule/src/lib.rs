@@ -13,6 +13,7 @@ mod capsule;
 #[cfg(target_arch = "x86_64")]
 pub mod capture;
 mod error;
+mod example;
 mod format;
 #[cfg(target_arch = "x86_64")]
 pub mod in_process;
@@ -28,6 +29,7 @@ pub use capsule::{
     Outcome, Page, PageBytes, Protection, SafeFetch, VERSION,
 };
 pub use error::{CaptureError, FormatError, InProcessError, PuppetError};
+pub use example::example;
 pub use format::limits;
 pub use outcome::Ended;
 pub use puppet::Puppet;

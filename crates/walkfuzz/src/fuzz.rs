@@ -12,8 +12,8 @@ use crate::cli::FuzzArgs;
 use crate::failure::{ENVIRONMENT, Failure, INTERRUPTED};
 use crate::{checkout, tools};
 
-/// The target that needs no JVM and leaves no run folder.
-const CODEC: &str = "parse_perturbation";
+/// The targets that need no JVM and leave no run folder.
+const CODECS: [&str; 2] = ["parse_perturbation", "parse_capsule"];
 
 pub(crate) fn run(args: &FuzzArgs) -> Result<(), Failure> {
     let root = checkout::root()?;
@@ -28,7 +28,7 @@ pub(crate) fn run(args: &FuzzArgs) -> Result<(), Failure> {
         )));
     }
     tools::need_cargo_fuzz()?;
-    if args.target == CODEC {
+    if CODECS.contains(&&*args.target) {
         return run_codec(args, &root);
     }
     let options = jvm_options(&args.subject)?;
@@ -104,7 +104,7 @@ fn cargo_fuzz(args: &FuzzArgs, root: &Path, run: Option<&RunFolder>) -> Result<C
         format!("-seed={}", args.subject.seed),
         "-print_final_stats=1".to_owned(),
     ]);
-    if args.target != CODEC {
+    if !CODECS.contains(&&*args.target) {
         // libFuzzer's line for each new input would bury ours.
         command.args(["-verbosity=0", "-print_funcs=0"]);
     }

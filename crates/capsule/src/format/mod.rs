@@ -10,7 +10,7 @@ mod segments;
 mod write;
 
 #[cfg(test)]
-pub(crate) mod tests;
+mod tests;
 
 /// The owner of our notes.
 pub(crate) const OWNER: &str = "WALKFUZZ";

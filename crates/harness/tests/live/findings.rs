@@ -133,7 +133,7 @@ pub(crate) fn minimised() {
         let path = session.run_folder().path().join(path);
         assert_eq!(
             finding.commands[0],
-            format!("walkfuzz replay {}", path.display())
+            format!("walkfuzz replay '{}'", path.display())
         );
         let capsule = Capsule::read(&path).unwrap();
         assert_eq!(capsule.facts.perturbation, finding.input.perturbation);

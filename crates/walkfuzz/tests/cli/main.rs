@@ -6,6 +6,7 @@
 )]
 
 mod jdks;
+mod replay;
 mod steps;
 mod support;
 mod usage;
