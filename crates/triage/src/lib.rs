@@ -14,7 +14,7 @@ pub mod verdict;
 pub mod version;
 
 pub use dedupe::{Entry, Findings, Seen};
-pub use hs_err::{Cause, CrashLog, Frame, FrameKind};
+pub use hs_err::{Cause, CrashLog, Frame, FrameKind, WalkerCrash};
 pub use interval::{Rate, share_text};
 pub use known_issues::{KnownIssue, KnownIssues, Match, Query};
 pub use process::{Blame, Death, Ended, Exit, blame, classify};
