@@ -27,10 +27,8 @@ static uint64_t next(void) {
     return state;
 }
 
-static unsigned style;
-
-// Changes some of pc, sp and fp, as a naive fuzzer would. In style 0 sp is wild, which faults at once and mostly in the same
-// function; in the others it stays near, unless nothing has happened for two seconds.
+// Changes some of pc, sp and fp, as a naive fuzzer would. sp mostly stays near: a wild one faults at once, always in the same
+// function.
 static void perturb(ucontext_t *context) {
     greg_t *registers = context->uc_mcontext.gregs;
     const uint64_t *stack = (const uint64_t *)registers[REG_RSP];
@@ -38,14 +36,14 @@ static void perturb(ucontext_t *context) {
     switch (next() % 4) {
     case 0: break;
     case 1: *pc += (int64_t)(next() % 64) - 32; break;
-    case 2: *pc = stack[next() % 64]; break;
-    default: *pc ^= next() & ((1 << (8 + next() % 16)) - 1); break;
+    case 2: *pc = stack[next() % 512]; break;
+    default: *pc ^= next() & ((1 << (4 + next() % 14)) - 1); break;
     }
-    if (style == 0) *sp = next() % 4096;
+    if (next() % 16 == 0) *sp = next() % 4096;
     else if (next() % 2) *sp += 8 * ((int64_t)(next() % 256) - 128);
     switch (next() % 6) {
     case 0: break;
-    case 1: *fp = stack[next() % 64]; break;
+    case 1: *fp = stack[next() % 512]; break;
     case 2: *fp = *sp + 8 * ((int64_t)(next() % 256) - 64); break;
     case 3: *fp += (int64_t)(next() % 64) - 32; break;
     case 4: *fp = registers[next() % 16]; break;
@@ -74,8 +72,6 @@ void own_walker(void *context) {
 __attribute__((noinline)) void record_sample(void *context) __asm__("_ZN8Profiler12recordSampleEPvy9EventTypeP5Event");
 void record_sample(void *context) {
     ucontext_t changed;
-    static int samples;
-    if (++samples > 2000) style = 0;
     for (int walks = 0; walks < 64; walks++) {
         changed = *(ucontext_t *)context;
         perturb(&changed);
@@ -123,7 +119,6 @@ JNIEXPORT jint JNICALL JNI_OnLoad(JavaVM *vm, void *reserved) {
 JNIEXPORT void JNICALL Java_Crash_startWalks(JNIEnv *env, jclass class, jint seed) {
     (void)class;
     state = 88172645463325252ull * (uint64_t)(2 * seed + 1);
-    style = (unsigned)seed;
     walked_env = env;
     agct = (Agct)dlsym(RTLD_DEFAULT, "AsyncGetCallTrace");
     if (agct == NULL) {
@@ -138,12 +133,6 @@ JNIEXPORT void JNICALL Java_Crash_startWalks(JNIEnv *env, jclass class, jint see
     timer_create(CLOCK_MONOTONIC, &event, &timer);
     struct itimerspec every = {{0, 1000000}, {0, 1000000}};
     timer_settime(timer, 0, &every, NULL);
-}
-
-__attribute__((noinline)) static int overflow(int depth) {
-    volatile char room[4096];
-    room[0] = (char)depth;
-    return overflow(depth + 1) + room[0];
 }
 
 JNIEXPORT void JNICALL Java_Crash_inNative(JNIEnv *env, jclass class, jstring how) {
@@ -164,7 +153,5 @@ JNIEXPORT void JNICALL Java_Crash_inNative(JNIEnv *env, jclass class, jstring ho
         sink = 7 / zero;
     } else if (strcmp(way, "jump") == 0) {
         ((void (*)(void))(intptr_t)0x10)();
-    } else if (strcmp(way, "overflow") == 0) {
-        sink = overflow(0);
     }
 }

@@ -35,10 +35,11 @@ impl StackWords {
             // A gap: what follows would stand at the wrong addresses.
             return false;
         }
-        let words = words
-            .split_whitespace()
-            .take(2)
-            .map_while(|word| u64::from_str_radix(word, 16).ok().filter(|_| word.len() == 16));
+        let words = words.split_whitespace().take(2).map_while(|word| {
+            u64::from_str_radix(word, 16)
+                .ok()
+                .filter(|_| word.len() == 16)
+        });
         let before = self.words.len();
         for word in words {
             push_bounded(&mut self.words, MOST_WORDS, word);
@@ -52,8 +53,8 @@ impl StackWords {
     pub fn user_context(&self) -> Option<(u64, Registers)> {
         // ucontext_t: flags, link, stack (3 words), then the registers in the kernel's order (arch/x86/include/uapi/asm/sigcontext.h).
         const NAMES: [&str; 17] = [
-            "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "rdi", "rsi", "rbp", "rbx", "rdx",
-            "rax", "rcx", "rsp", "rip",
+            "r8", "r9", "r10", "r11", "r12", "r13", "r14", "r15", "rdi", "rsi", "rbp", "rbx",
+            "rdx", "rax", "rcx", "rsp", "rip",
         ];
         const SELECTORS: u64 = 0x002b_0000_0000_0033;
         const FIRST: usize = 5;
@@ -95,9 +96,11 @@ impl CodeBytes {
         } else if address != self.begin.0.wrapping_add(self.bytes.len() as u64) {
             return false;
         }
-        let bytes = bytes
-            .split_whitespace()
-            .map_while(|byte| u8::from_str_radix(byte, 16).ok().filter(|_| byte.len() == 2));
+        let bytes = bytes.split_whitespace().map_while(|byte| {
+            u8::from_str_radix(byte, 16)
+                .ok()
+                .filter(|_| byte.len() == 2)
+        });
         let before = self.bytes.len();
         for byte in bytes {
             push_bounded(&mut self.bytes, MOST_BYTES, byte);
@@ -147,7 +150,10 @@ impl Note {
                 let (place, rest) = line.split_once('=')?;
                 let name = place.trim_end();
                 let is_name = name.bytes().all(|b| b.is_ascii_alphanumeric());
-                (Some(name).filter(|n| is_name && (1..=4).contains(&n.len()))?, rest)
+                (
+                    Some(name).filter(|n| is_name && (1..=4).contains(&n.len()))?,
+                    rest,
+                )
             }
         };
         let value = rest.strip_prefix("0x").and_then(hexadecimal_prefix);
@@ -156,7 +162,10 @@ impl Note {
             place: place.chars().take(16).collect(),
             value,
             text: text.chars().take(LONGEST_NOTE).collect(),
-            code: code_kind(text).map(|kind| CodeNote { kind, name: code_name(text) }),
+            code: code_kind(text).map(|kind| CodeNote {
+                kind,
+                name: code_name(text),
+            }),
         })
     }
 
@@ -205,7 +214,9 @@ fn code_kind(text: &str) -> Option<BlobKind> {
 }
 
 fn code_name(text: &str) -> Option<String> {
-    let at = text.find("StubRoutines::").or_else(|| text.find("RuntimeStub"))?;
+    let at = text
+        .find("StubRoutines::")
+        .or_else(|| text.find("RuntimeStub"))?;
     let name = text[at..].split_whitespace().next()?;
     Some(name.to_owned())
 }

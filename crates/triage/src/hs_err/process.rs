@@ -138,7 +138,9 @@ impl HeapSpan {
     pub(super) fn parse(rest: &str) -> Option<Self> {
         let address = hexadecimal_prefix(rest.trim_start().strip_prefix("0x")?)?;
         let size = rest.split_once("size: ")?.1;
-        let end = size.find(|c: char| !c.is_ascii_digit()).unwrap_or(size.len());
+        let end = size
+            .find(|c: char| !c.is_ascii_digit())
+            .unwrap_or(size.len());
         Some(Self {
             address,
             megabytes: size[..end].parse().ok()?,

@@ -1,7 +1,7 @@
 //! Which section a line belongs to, and who reads it.
 
-use super::frame::Frame;
 use super::CrashLog;
+use super::frame::Frame;
 use super::header::{Cause, SigInfo, jdk_version};
 use super::memory::Note;
 use super::process::{CodeHeap, EventLog, HeapSpan, MappedRange};
@@ -198,7 +198,8 @@ impl Reader {
             }
             Section::CompileTask => {
                 if !line.is_empty() {
-                    log.compile_task.get_or_insert_with(|| line.trim().to_owned());
+                    log.compile_task
+                        .get_or_insert_with(|| line.trim().to_owned());
                 }
                 return log.compile_task.is_none();
             }

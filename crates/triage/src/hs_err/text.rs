@@ -64,7 +64,11 @@ pub(super) fn split_word(text: &str) -> (&str, &str) {
 }
 
 /// Splits `name<separator>number`; the whole text if there is no number.
-pub(super) fn split_number<'a>(text: &'a str, separator: &str, radix: u32) -> (&'a str, Option<u64>) {
+pub(super) fn split_number<'a>(
+    text: &'a str,
+    separator: &str,
+    radix: u32,
+) -> (&'a str, Option<u64>) {
     match text.rsplit_once(separator) {
         Some((name, number)) => match u64::from_str_radix(number, radix) {
             Ok(number) => (name, Some(number)),

@@ -1,6 +1,6 @@
 //! Threads: the one that died, and all others that the VM knows.
 
-use super::text::{hexadecimal, number_after, range_after, hexadecimal_after};
+use super::text::{hexadecimal, hexadecimal_after, number_after, range_after};
 
 /// A thread: the line `Current thread`, or one of the lists of threads.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -200,13 +200,18 @@ pub(super) fn judge(log: &CrashLog) -> WalkerCrash {
 /// A log of a process of walkfuzz's own: its walks run on another stack than the walked thread's, so that HotSpot cannot
 /// read that stack, and the walker is not on the list.
 fn own_run(log: &CrashLog) -> Option<WalkerCrash> {
-    let thread = log.thread.as_ref().and_then(|thread| thread.name.as_deref());
+    let thread = log
+        .thread
+        .as_ref()
+        .and_then(|thread| thread.name.as_deref());
     let own_thread = thread.filter(|name| name.starts_with(OWN_THREADS));
     if own_thread.is_none() && !log.options().contains(OWN_RUNS) {
         return None;
     }
+    // A fault in the program itself is no walk's, whatever stack it ran on.
+    let in_vm = matches!(log.cause, Some(Cause::Internal { .. })) || log.site().is_some_and(is_vm);
     Some(match own_thread {
-        Some(name) if log.stack.is_elsewhere() => WalkerCrash::Yes {
+        Some(name) if in_vm && log.stack.is_elsewhere() => WalkerCrash::Yes {
             walker: OWN_WALKER,
             sighting: None,
             why: format!(
@@ -214,7 +219,7 @@ fn own_run(log: &CrashLog) -> Option<WalkerCrash> {
             ),
         },
         _ => WalkerCrash::Unknown {
-            why: "a run of walkfuzz's own, not on the stack of its walks: the run's mapped record says whether a walk was open"
+            why: "a run of walkfuzz's own: the run's mapped record says whether a walk was open"
                 .to_owned(),
         },
     })
@@ -248,14 +253,18 @@ fn without_walker(log: &CrashLog) -> WalkerCrash {
                 why: format!("{module}, which has no symbols, is on the stack of a signal handler"),
             },
             None => WalkerCrash::Unknown {
-                why: format!("{module} is on the stack and has no symbols: a walk, or other work of it"),
+                why: format!(
+                    "{module} is on the stack and has no symbols: a walk, or other work of it"
+                ),
             },
         };
     }
     let whole = !log.more_native_frames
         && frames.last().is_some_and(|frame| {
             let name = frame.function.as_deref().unwrap_or("");
-            OUTERMOST.iter().any(|outermost| name.starts_with(outermost))
+            OUTERMOST
+                .iter()
+                .any(|outermost| name.starts_with(outermost))
         });
     if whole {
         return WalkerCrash::No {
@@ -320,13 +329,16 @@ fn profilers(log: &CrashLog) -> Vec<&'static str> {
 fn sighting_in_words(log: &CrashLog, sighting: &Sighting) -> String {
     let Sighting { function, .. } = sighting;
     let frames = &log.native_frames;
-    let own_thread = log
-        .native_frames
-        .iter()
-        .any(|frame| frame.function.as_deref().is_some_and(|name| name.contains("::run(")))
-        && sighting.walker.starts_with("jfr");
+    let own_thread = log.native_frames.iter().any(|frame| {
+        frame
+            .function
+            .as_deref()
+            .is_some_and(|name| name.contains("::run("))
+    }) && sighting.walker.starts_with("jfr");
     if own_thread {
-        return format!("{function} is on the stack of the sampler's own thread, which walks others");
+        return format!(
+            "{function} is on the stack of the sampler's own thread, which walks others"
+        );
     }
     match (sighting.handler, sighting.interrupted) {
         (Some(handler), Some(interrupted)) => format!(
@@ -338,7 +350,9 @@ fn sighting_in_words(log: &CrashLog, sighting: &Sighting) -> String {
             "{function} is on the stack, called from {}, where the stack ends as at a signal handler",
             frames[handler].site()
         ),
-        (None, _) => format!("{function} is on the stack; no signal handler is to be seen below it"),
+        (None, _) => {
+            format!("{function} is on the stack; no signal handler is to be seen below it")
+        }
     }
 }
 
@@ -351,7 +365,10 @@ fn sent(log: &CrashLog) -> bool {
             ..
         })
     );
-    let code = log.siginfo.as_ref().and_then(|info| info.code_name.as_deref());
+    let code = log
+        .siginfo
+        .as_ref()
+        .and_then(|info| info.code_name.as_deref());
     by_cause || matches!(code, Some("SI_USER" | "SI_QUEUE" | "SI_TKILL"))
 }
 
