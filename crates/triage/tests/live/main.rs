@@ -1,6 +1,7 @@
 //! Tests of triage on real crash logs and lists.
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
+mod crash_corpus;
 mod findings;
 mod hs_err;
 mod intervals;
