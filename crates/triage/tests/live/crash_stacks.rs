@@ -71,7 +71,7 @@ fn answers() {
             &[
                 "C  [libjavaProfiler.so+0x1]  StackWalker::walkVM(void*, ASGCT_CallFrame*, int)+0x1",
                 "C  [libjavaProfiler.so+0x2]  WallClockASGCT::sharedSignalHandler(int, siginfo_t*, void*)+0x2",
-                "C  [libpthread.so.0+0x12980]  __restore_rt+0x0",
+                "C  [libpthread.so.0+0x12980]  <signal handler called>",
                 "j  a.B.c()V+6",
             ],
             &[JVM],

@@ -104,7 +104,9 @@ pub(super) fn is_handler(frame: &Frame) -> bool {
     };
     let name = short_name(function);
     let last = name.rsplit("::").next().unwrap_or(&name);
-    HANDLERS.iter().any(|handler| last.starts_with(handler))
+    HANDLERS
+        .iter()
+        .any(|handler| last.starts_with(handler) || function.starts_with(handler))
         || HANDLER_ENDS.iter().any(|end| name.ends_with(end))
 }
 
