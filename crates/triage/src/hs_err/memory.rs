@@ -148,7 +148,7 @@ impl Note {
             }
             None => {
                 let (place, rest) = line.split_once('=')?;
-                let name = place.trim_end();
+                let name = place.trim();
                 let is_name = name.bytes().all(|b| b.is_ascii_alphanumeric());
                 (
                     Some(name).filter(|n| is_name && (1..=4).contains(&n.len()))?,

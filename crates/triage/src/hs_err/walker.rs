@@ -1,55 +1,12 @@
 //! Whether an asynchronous walker crashed: what the stack, the threads and the libraries tell.
 
-use walkfuzz_symbols::short_name;
+mod frames;
 
-use super::{Cause, CrashLog, Frame, FrameKind};
-
-/// Functions by which a walker is known on a stack, by how their short names begin, and the walker's name.
-const WALKERS: [(&str, &str); 19] = [
-    ("AsyncGetCallTrace", "agct"),
-    ("AsyncGetStackTrace", "asgst"),
-    ("ASGST_", "asgst"),
-    ("JfrStackTrace::record_async", "jfr"),
-    ("JfrThreadSampl", "jfr"),
-    ("JfrSamplerThread", "jfr"),
-    ("JfrNativeSamplerCallback", "jfr"),
-    ("OSThreadSampler", "jfr"),
-    ("JfrCPUTimeThreadSampl", "jfr-cpu"),
-    ("JfrCPUSamplerThread", "jfr-cpu"),
-    ("StackWalker::walk", PROFILER),
-    ("StackFrame::unwind", PROFILER),
-    ("Profiler::getJavaTraceAsync", PROFILER),
-    ("Profiler::getJavaTraceInternal", PROFILER),
-    ("Profiler::getNativeTrace", PROFILER),
-    ("Profiler::recordSample", PROFILER),
-    ("Profiler::recordExternalSample", PROFILER),
-    ("Profiler::handle", PROFILER),
-    ("WallClock::signalHandler", PROFILER),
-];
-
-/// Stands for the profiler whose library the function is in.
-const PROFILER: &str = "async-profiler";
-
-/// Profilers by how the names of their libraries begin.
-const PROFILERS: [(&str, &str); 4] = [
-    ("libasyncProfiler", "async-profiler"),
-    ("libjavaProfiler", "ddprof"),
-    ("libddprof", "ddprof"),
-    ("liblagent", "honest-profiler"),
-];
-
-/// Functions that are signal handlers, or that the kernel puts below one: by how they begin, or end.
-const HANDLERS: [&str; 8] = [
-    "<signal handler called>",
-    "__restore_rt",
-    "__kernel_rt_sigreturn",
-    "JVM_handle_linux_signal",
-    "javaSignalHandler",
-    "signalHandler",
-    "handle_timer_signal",
-    "SR_handler",
-];
-const HANDLER_ENDS: [&str; 3] = ["signalHandler", "SignalHandler", "signal_handler"];
+use super::{Cause, CrashLog, FrameKind};
+use frames::{
+    PROFILERS, handler_below, is_handler, is_signal_frame, is_trampoline, is_vm, profiler_of,
+    walker_of,
+};
 
 /// A stack that ends with one of these was read to its end.
 const OUTERMOST: [&str; 8] = [
@@ -269,7 +226,7 @@ fn without_walker(log: &CrashLog) -> WalkerCrash {
     if whole {
         return WalkerCrash::No {
             why: format!(
-                "no walker is among the {} native frames, which go to the thread's begin{mentioned}",
+                "no walker is among the native frames ({}), which go to the thread's begin{mentioned}",
                 frames.len()
             ),
         };
@@ -293,7 +250,7 @@ fn without_walker(log: &CrashLog) -> WalkerCrash {
     }
     WalkerCrash::Unknown {
         why: format!(
-            "no walker is among the {} native frames, but they end early{mentioned}",
+            "no walker is among the native frames ({}), but they end early{mentioned}",
             frames.len()
         ),
     }
@@ -370,77 +327,4 @@ fn sent(log: &CrashLog) -> bool {
         .as_ref()
         .and_then(|info| info.code_name.as_deref());
     by_cause || matches!(code, Some("SI_USER" | "SI_QUEUE" | "SI_TKILL"))
-}
-
-fn walker_of(frame: &Frame) -> Option<(&'static str, String)> {
-    if !matches!(frame.kind, FrameKind::Vm | FrameKind::Native) {
-        return None;
-    }
-    let function = frame.function.as_deref()?;
-    let (_, walker) = WALKERS
-        .iter()
-        .find(|(name, _)| function.starts_with(name))?;
-    let walker = if *walker == PROFILER {
-        profiler_of(frame).unwrap_or(PROFILER)
-    } else {
-        walker
-    };
-    Some((walker, short_name(function)))
-}
-
-fn profiler_of(frame: &Frame) -> Option<&'static str> {
-    let module = frame.module.as_deref()?;
-    let (_, name) = PROFILERS
-        .iter()
-        .find(|(library, _)| module.starts_with(library))?;
-    Some(name)
-}
-
-/// The handler that the walk at `walker` was called from: a frame named like one, else the last frame of the calling library
-/// if the stack ends there or goes on in another world.
-fn handler_below(frames: &[Frame], walker: usize) -> Option<usize> {
-    let below = || frames.iter().enumerate().skip(walker);
-    // In the profiler's own library first: the kernel's frame lies further out.
-    if let Some((at, _)) = below().find(|(_, frame)| is_handler(frame)) {
-        return Some(at);
-    }
-    let caller = frames
-        .iter()
-        .skip(walker)
-        .find(|frame| frame.kind == FrameKind::Native)?
-        .module
-        .as_deref()?;
-    let (last, _) = below()
-        .filter(|(_, frame)| frame.module.as_deref() == Some(caller))
-        .last()?;
-    match frames.get(last + 1) {
-        None => Some(last),
-        Some(next) => is_signal_frame(next).then_some(last),
-    }
-}
-
-fn is_handler(frame: &Frame) -> bool {
-    let Some(function) = frame.function.as_deref() else {
-        return false;
-    };
-    let name = short_name(function);
-    HANDLERS.iter().any(|handler| name.starts_with(handler))
-        || HANDLER_ENDS.iter().any(|end| name.ends_with(end))
-}
-
-/// The kernel's frame between a handler and what it interrupted: a nameless place in libc.
-fn is_trampoline(frame: &Frame) -> bool {
-    let module = frame.module.as_deref().unwrap_or("");
-    frame.function.is_none() && (module.starts_with("libc.so") || module.starts_with("libpthread"))
-}
-
-/// What lies right below a signal handler: the trampoline, or code of the JVM's making.
-fn is_signal_frame(frame: &Frame) -> bool {
-    is_handler(frame)
-        || is_trampoline(frame)
-        || !matches!(frame.kind, FrameKind::Vm | FrameKind::Native)
-}
-
-fn is_vm(frame: &Frame) -> bool {
-    frame.kind == FrameKind::Vm
 }

@@ -2,6 +2,7 @@
 #![allow(clippy::unwrap_used, reason = "a test may panic")]
 
 mod crash_corpus;
+mod crash_stacks;
 mod findings;
 mod hs_err;
 mod intervals;
