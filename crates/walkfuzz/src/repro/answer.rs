@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 
 use serde::Serialize;
-use walkfuzz_record::{Interval, KOfN, KnownMatch, Reliability, RunFolder, Verdict};
+use walkfuzz_record::finding::Reliability;
+use walkfuzz_record::{Interval, KOfN, KnownMatch, RunFolder, Verdict};
 
 use crate::failure::{FINDINGS, UNKNOWN};
 use crate::repro::campaign::Outcome;

@@ -5,43 +5,65 @@ use std::time::{Duration, Instant};
 
 use walkfuzz_harness::campaign::summarise;
 use walkfuzz_record::{Finding, RunFolder, Summary};
+use walkfuzz_triage::{Kind, Signature};
 
 use crate::child::{Ended, myself, run_until};
 use crate::failure::Failure;
 
-/// What a campaign looks for.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Aim {
-    /// This signature.
-    Signature(String),
-    /// Anything that goes wrong in this function of libjvm, named without its parameters.
-    Function(String),
-    /// Anything that is a finding: nobody knows what happened.
-    Anything,
+/// What a campaign looks for: a finding that is one of these; any, if there is none of these.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Aim {
+    /// Has this signature.
+    pub(crate) signature: Option<String>,
+    /// Went wrong in this function of libjvm; parameters do not matter.
+    pub(crate) function: Option<String>,
+    /// Is a failed check of the JVM. A log names the reporting function, a recovered walk the checking one: they cannot be compared.
+    pub(crate) failed_check: bool,
 }
 
 impl Aim {
     /// Whether the finding is what is looked for.
     pub(crate) fn is_met_by(&self, finding: &Finding) -> bool {
-        match self {
-            Aim::Signature(signature) => finding.signature == *signature,
-            Aim::Function(function) => finding
-                .site
-                .as_ref()
-                .and_then(|site| site.function.as_deref())
-                .is_some_and(|found| bare(found) == bare(function)),
-            Aim::Anything => true,
+        if *self == Self::default() {
+            return true;
         }
+        let function = finding
+            .site
+            .as_ref()
+            .and_then(|site| site.function.as_deref());
+        self.signature.as_ref() == Some(&finding.signature)
+            || self.failed_check && is_failed_check(finding)
+            || function
+                .zip(self.function.as_deref())
+                .is_some_and(|(found, wanted)| bare(found) == bare(wanted))
     }
 
     /// In words.
     pub(crate) fn describe(&self) -> String {
-        match self {
-            Aim::Signature(signature) => format!("the signature {signature}"),
-            Aim::Function(function) => format!("a fault in {}", bare(function)),
-            Aim::Anything => "any fault".to_owned(),
+        let mut words = Vec::new();
+        words.extend(
+            self.signature
+                .as_ref()
+                .map(|signature| format!("the signature {signature}")),
+        );
+        words.extend(
+            self.function
+                .as_ref()
+                .map(|function| format!("a fault in {}", bare(function))),
+        );
+        if self.failed_check {
+            words.push("a failed check".to_owned());
         }
+        if words.is_empty() {
+            words.push("any fault".to_owned());
+        }
+        words.join(" or ")
     }
+}
+
+fn is_failed_check(finding: &Finding) -> bool {
+    let signature = finding.signature.parse::<Signature>();
+    signature.is_ok_and(|signature| signature.kind == Kind::Guarantee)
 }
 
 /// A function's name without its parameters.

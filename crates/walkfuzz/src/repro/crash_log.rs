@@ -4,12 +4,15 @@ use std::path::Path;
 
 use walkfuzz_context::{Arch, Batch, BlobKind, Edit, Perturbation, Value, ValueClass};
 use walkfuzz_jvm::{Jdk, Places};
-use walkfuzz_triage::{CompilerMode, CrashLog, CrashPlan, KnownIssues, WalkerCrash};
+use walkfuzz_triage::{Cause, CompilerMode, CrashLog, CrashPlan, KnownIssues, WalkerCrash};
 
 use crate::failure::Failure;
 use crate::repro::answer::{Answer, Reproduction};
 use crate::repro::campaign::{Aim, Campaign};
 use crate::repro::plan::{Plan, Wishes};
+
+/// The walker that campaigns drive.
+const OURS: &str = "agct";
 
 /// What a log leads to.
 pub(crate) enum Lead {
@@ -42,11 +45,20 @@ pub(crate) fn lead(
         }
         WalkerCrash::Unknown { why } => return settled(Answer::Unknown { why: why.clone() }),
     }
-    let Some(aim) = plan.aim.clone() else {
+    let Some(function) = plan.aim.clone() else {
         return settled(Answer::Unknown {
             why: "the log ends before it says where the JVM crashed".to_owned(),
         });
     };
+    if let Some(module) = log.site().and_then(|site| site.module.as_deref())
+        && module != "libjvm.so"
+    {
+        return settled(Answer::Unknown {
+            why: format!(
+                "it crashed in {module} ({function}), the code of a walker that walkfuzz does not drive; it drives {OURS}"
+            ),
+        });
+    }
     if plan.arch.is_some_and(|arch| arch != Arch::NATIVE) {
         return settled(Answer::Unknown {
             why: format!(
@@ -85,10 +97,15 @@ pub(crate) fn lead(
             inputs.push(file);
         }
     }
-    // A signature that our own walker would give is exact; another walker's crash can only be met in the same function.
-    let aim = match (&plan.signature, plan.walker_crash.walker()) {
-        (Some(signature), Some("agct")) => Aim::Signature(signature.to_string()),
-        _ => Aim::Function(aim),
+    let aim = Aim {
+        // Another walker's signature names that walker; what both share is the function.
+        signature: plan
+            .signature
+            .as_ref()
+            .filter(|_| plan.walker_crash.walker() == Some(OURS))
+            .map(ToString::to_string),
+        failed_check: matches!(log.cause, Some(Cause::Internal { .. })),
+        function: Some(function),
     };
     Ok(Lead::Try(Box::new(Plan {
         what,

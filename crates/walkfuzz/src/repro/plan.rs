@@ -69,7 +69,10 @@ impl Plan {
             known: finding.known.clone(),
             jdk,
             campaign: Campaign {
-                aim: Aim::Signature(finding.signature.clone()),
+                aim: Aim {
+                    signature: Some(finding.signature.clone()),
+                    ..Aim::default()
+                },
                 seeds,
                 budget: wishes.budget,
                 environment,
@@ -93,7 +96,7 @@ impl Plan {
             notes: Vec::new(),
             known: Vec::new(),
             campaign: Campaign {
-                aim: Aim::Anything,
+                aim: Aim::default(),
                 seeds: vec![path],
                 budget: wishes.budget,
                 environment: environment(&jdk, facts, wishes),
