@@ -26,7 +26,11 @@ pub(crate) fn find_finding(text: &str, runs: &Path) -> Result<(RunFolder, Findin
             runs.join(named)
         };
         let folder = RunFolder::open(&folder)?;
-        return of_id(id, &[folder.clone()], &folder.path().display().to_string());
+        return of_id(
+            id,
+            std::slice::from_ref(&folder),
+            &folder.path().display().to_string(),
+        );
     }
     if text.contains('/') {
         return Err(Failure::usage(format_args!(
