@@ -36,7 +36,7 @@ impl CodeHeap {
             let mut ends = rest
                 .split(',')
                 .filter_map(|end| hexadecimal_prefix(end.trim().strip_prefix("0x")?));
-            self.bounds = ends.next().and_then(|low| Some((low, ends.last()?)));
+            self.bounds = ends.next().and_then(|low| Some((low, ends.next_back()?)));
         }
     }
 

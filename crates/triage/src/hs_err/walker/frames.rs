@@ -89,9 +89,7 @@ pub(super) fn handler_below(frames: &[Frame], walker: usize) -> Option<usize> {
         .find(|frame| frame.kind == FrameKind::Native && !is_trampoline(frame))?
         .module
         .as_deref()?;
-    let (last, _) = below()
-        .filter(|(_, frame)| frame.module.as_deref() == Some(caller))
-        .last()?;
+    let (last, _) = below().rfind(|(_, frame)| frame.module.as_deref() == Some(caller))?;
     match frames.get(last + 1) {
         None => Some(last),
         Some(next) => is_signal_frame(next).then_some(last),
