@@ -8,10 +8,12 @@ mod child;
 mod cli;
 mod doctor;
 mod failure;
+mod finding;
 mod fuzz;
 mod in_jvm;
 mod jdk;
 mod report;
+mod repro;
 mod step;
 mod table;
 mod tools;
@@ -31,6 +33,7 @@ fn main() -> ExitCode {
         Command::Fuzz(args) => fuzz::run(&args),
         Command::Step(args) => step::run(&args),
         Command::Report(args) => report::run(&args),
+        Command::Repro(args) => repro::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Completions { shell } => completions(shell),
         Command::Man => manual(),

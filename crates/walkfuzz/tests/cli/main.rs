@@ -6,6 +6,7 @@
 )]
 
 mod jdks;
+mod repros;
 mod steps;
 mod support;
 mod usage;
