@@ -167,6 +167,24 @@ impl Batch {
         self.walks[0].clear();
     }
 
+    /// Replaces all walks by `count` (at least one, at most [`MAX_WALKS`]) that `make` fills in place. It
+    /// gets the walks before, and finds in the new one what stood there.
+    #[inline]
+    pub(crate) fn refill(
+        &mut self,
+        count: usize,
+        mut make: impl FnMut(&[Perturbation], &mut Perturbation),
+    ) {
+        let count = count.clamp(1, MAX_WALKS);
+        self.len = count as u8;
+        for index in 0..count {
+            let (before, rest) = self.walks.split_at_mut(index);
+            if let Some(walk) = rest.first_mut() {
+                make(before, walk);
+            }
+        }
+    }
+
     /// Room for one more walk, untouched.
     #[inline]
     pub(crate) fn push_slot(&mut self) -> Option<&mut Perturbation> {

@@ -233,6 +233,15 @@ impl Perturbation {
         Some(removed)
     }
 
+    /// Replaces all edits by those of `other`, without copying the room behind them.
+    #[inline]
+    pub(crate) fn copy_from(&mut self, other: &Self) {
+        self.len = other.len;
+        for (edit, from) in self.edits.iter_mut().zip(other.edits()) {
+            *edit = *from;
+        }
+    }
+
     /// Drops all edits.
     #[inline]
     pub fn clear(&mut self) {

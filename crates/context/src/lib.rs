@@ -22,6 +22,7 @@ pub mod edit;
 pub mod generate;
 pub mod landscape;
 pub mod registers;
+pub mod round_trip;
 pub mod text;
 pub mod tier;
 pub mod value;

@@ -166,6 +166,17 @@ impl Registers {
         }
     }
 
+    /// Takes over the other's registers. For native ones this copies those words alone that the architecture has.
+    #[inline]
+    pub fn assign(&mut self, other: &Self) {
+        const NATIVE_WORDS: usize = Arch::NATIVE.register_count();
+        if other.arch == Arch::NATIVE && self.arch == Arch::NATIVE {
+            self.words[..NATIVE_WORDS].copy_from_slice(&other.words[..NATIVE_WORDS]);
+        } else {
+            *self = *other;
+        }
+    }
+
     /// One register's value.
     #[inline]
     #[must_use]

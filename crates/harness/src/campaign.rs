@@ -14,7 +14,7 @@ use walkfuzz_triage::{Blame, CrashLog, Death, Ended, Exit, blame, classify};
 use crate::error::HarnessError;
 use crate::settings::{EngineKind, Settings};
 use crate::supervisor::{ChildEnd, DiedOf, RETIRED, Side, remaining_arguments, supervise};
-use crate::{run, start};
+use crate::{oom, run, start};
 
 pub use crate::run::{create as create_run, end_process};
 
@@ -86,6 +86,8 @@ pub fn begin(settings: &Settings, arguments: &[String]) -> Result<Role, HarnessE
 struct Book<'a> {
     folder: &'a RunFolder,
     lost: Cell<bool>,
+    /// How often the kernel had killed for want of memory when the last child ended.
+    oom_kills: Cell<u64>,
 }
 
 impl<'a> Book<'a> {
@@ -93,6 +95,7 @@ impl<'a> Book<'a> {
         Self {
             folder,
             lost: Cell::new(false),
+            oom_kills: Cell::new(oom::kills()),
         }
     }
 
@@ -179,6 +182,7 @@ fn note_end(
         ChildEnd::Exited(code) => Ended::ByItself(Exit::Code(code)),
         ChildEnd::Killed(signal) => Ended::ByItself(Exit::Signal(signal)),
     };
+    let oom_kills = oom::kills();
     let death = Death {
         ended,
         log: log.as_ref(),
@@ -186,7 +190,9 @@ fn note_end(
         recoveries: record.as_ref().map_or(0, |record| {
             Totals::of([record]).counter(Counter::Recoveries)
         }),
-        oom_killed: false,
+        // Another process may have been the kernel's victim meanwhile: only who died of SIGKILL was it.
+        oom_killed: book.oom_kills.replace(oom_kills) < oom_kills
+            && end == ChildEnd::Killed(libc::SIGKILL),
     };
     let outcome = classify(&death);
     let process = ProcessEnd {

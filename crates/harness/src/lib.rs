@@ -20,6 +20,7 @@ pub mod libfuzzer;
 pub mod measure;
 pub mod minimise;
 mod names;
+mod oom;
 mod progress;
 mod replay;
 mod run;

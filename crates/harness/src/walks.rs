@@ -3,7 +3,9 @@
 //! Runs on a held thread: allocates nothing, locks nothing. What came of it stands in a [`BatchReport`], which may lie in
 //! memory that is shared with a frozen copy.
 
-use walkfuzz_context::{Batch, BlobKind, LandscapeTable, MAX_WALKS, Perturbation, Registers};
+use walkfuzz_context::{
+    Address, Batch, BlobKind, LandscapeTable, MAX_WALKS, Perturbation, Registers,
+};
 use walkfuzz_engine::{Ended, Moment, Walked, Written};
 use walkfuzz_guard::{Fault, FaultKind};
 use walkfuzz_record::{Breach, Counter, FaultRecord, Lane, WalkOutcome, WalkerId};
@@ -130,7 +132,21 @@ impl Bench<'_> {
         depth: i32,
         trace: &mut TraceBuffer,
     ) -> WalkReport {
-        let kind = self.code.kind(walkfuzz_context::Address(registers.pc().0));
+        let kind = self.code.kind(Address(registers.pc().0));
+        self.walk_in(kind, moment, registers, index, depth, trace)
+    }
+
+    /// As [`walk`](Self::walk), when it is known what the pc lies in.
+    #[inline]
+    fn walk_in(
+        &self,
+        kind: BlobKind,
+        moment: &mut Moment,
+        registers: &Registers,
+        index: u8,
+        depth: i32,
+        trace: &mut TraceBuffer,
+    ) -> WalkReport {
         self.lane
             .begin_walk(index, self.walker_id, registers, &moment.untouched, kind);
         let Some(walked) = moment.walk(self.walker, registers, depth, trace) else {
@@ -192,15 +208,25 @@ impl Bench<'_> {
     ) {
         let depth = i32::from(batch.depth.frames());
         self.walk_control(moment, depth, trace, report);
+        let mut registers = moment.untouched;
         for (index, (perturbation, slot)) in
             (0_u8..).zip(batch.walks().iter().zip(report.walks.iter_mut()))
         {
-            let (registers, unresolved) = self.perturbed(moment, perturbation);
+            registers.assign(&moment.untouched);
+            let unresolved = perturbation
+                .apply(&mut registers, self.landscape)
+                .unresolved;
             if unresolved != 0 {
                 self.lane
                     .add(Counter::UnresolvedValues, u64::from(unresolved));
             }
-            *slot = self.walk(moment, &registers, index, depth, trace);
+            // Most perturbations leave the pc alone: one search for them all.
+            let kind = if registers.pc() == moment.untouched.pc() {
+                report.control.kind
+            } else {
+                self.code.kind(Address(registers.pc().0))
+            };
+            *slot = self.walk_in(kind, moment, &registers, index, depth, trace);
             if let WalkOutcome::Frames(frames) = slot.outcome {
                 slot.relation = relate(&report.methods, report.frames, trace, frames);
             }

@@ -8,11 +8,13 @@ mod child;
 mod cli;
 mod doctor;
 mod failure;
+mod finding;
 mod fuzz;
 mod in_jvm;
 mod jdk;
 mod replay;
 mod report;
+mod repro;
 mod step;
 mod table;
 mod tools;
@@ -33,6 +35,7 @@ fn main() -> ExitCode {
         Command::Step(args) => step::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Replay(args) => replay::run(&args),
+        Command::Repro(args) => repro::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Completions { shell } => completions(shell),
         Command::Man => manual(),

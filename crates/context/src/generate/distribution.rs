@@ -196,14 +196,13 @@ fn set(register: Register, class: ValueClass, selector: u16, offset: i16) -> Edi
 }
 
 /// Edits that together make a context which code nearly has.
-fn recipe(dice: &mut impl Dice, arch: Arch) -> Perturbation {
+fn recipe(recipe: &mut Perturbation, dice: &mut impl Dice, arch: Arch) {
     let (pc, sp, fp) = (arch.pc(), arch.sp(), arch.fp());
     let frame = dice.below(8) as u16;
     let within = selector(dice);
-    let mut recipe = Perturbation::UNTOUCHED;
     match dice.below(16) {
         // The context that a caller of the interrupted activation returns to.
-        0..10 => {
+        0..11 => {
             recipe.push(set(pc, ValueClass::ReturnAddress, frame, 0));
             recipe.push(set(sp, ValueClass::ReturnAddressSlot, frame, 8));
             if dice.chance(15, 16) {
@@ -211,7 +210,7 @@ fn recipe(dice: &mut impl Dice, arch: Arch) -> Perturbation {
             }
         }
         // Another instruction of the same code, mostly.
-        10..13 => {
+        11..13 => {
             recipe.push(Edit::Nudge {
                 register: pc,
                 delta: dice.around_zero(96),
@@ -253,22 +252,57 @@ fn recipe(dice: &mut impl Dice, arch: Arch) -> Perturbation {
             recipe.push(set(fp, ValueClass::StackSlot, selector(dice), 0));
         }
     }
-    if dice.chance(1, 5) {
+    if dice.chance(1, 16) {
         recipe.push(edit(dice, arch));
     }
-    recipe
+}
+
+/// Makes `walk` a new perturbation, in place, for it is some hundred bytes; one in 64 is untouched.
+pub(super) fn perturb(walk: &mut Perturbation, dice: &mut impl Dice, arch: Arch) {
+    walk.clear();
+    let edits = match dice.below(64) {
+        0 => return,
+        1..60 => return recipe(walk, dice, arch),
+        60..62 => 1,
+        62 => 2,
+        _ => 3 + dice.below(4),
+    };
+    for _ in 0..edits {
+        walk.push(edit(dice, arch));
+    }
+}
+
+/// Makes `walk` a sibling of another perturbation: the same registers, edits and value classes, other values, all moved by the same
+/// step, so that values which belong together (the pc, sp and fp of one caller) still do. Costs a quarter of a new one.
+pub(super) fn sibling(walk: &mut Perturbation, of: &Perturbation, dice: &mut impl Dice) {
+    walk.copy_from(of);
+    let step = 1 + dice.below(7);
+    for edit in walk.edits_mut() {
+        match edit {
+            Edit::Set { value, .. } => {
+                // Small selectors stay small: the nearest frames and slots.
+                let small = if value.selector < 8 { 7 } else { u16::MAX };
+                value.selector = value.selector.wrapping_add(step as u16) & small;
+            }
+            Edit::Nudge { delta, .. } => *delta = delta.wrapping_neg().wrapping_sub(*delta >> step),
+            Edit::Alias { delta, .. } => *delta = delta.wrapping_add(8 * step.cast_signed()),
+            Edit::Flip { bit, .. } => *bit = bit.wrapping_add(step as u8) % 64,
+            Edit::Swap { a, b } => std::mem::swap(a, b),
+            Edit::Sign { bits, .. } => *bits = (*bits ^ step as u8) & PAC_MASK,
+        }
+    }
+}
+
+/// Whether a batch's walk at `index` is a sibling of the one before it: three in eight are.
+pub(super) fn is_sibling(index: usize, dice: &mut impl Dice) -> bool {
+    index % 2 == 1 && dice.chance(3, 4)
 }
 
 /// One perturbation; one in 64 is untouched.
 pub fn perturbation(dice: &mut impl Dice, arch: Arch) -> Perturbation {
-    let edits = match dice.below(64) {
-        0 => return Perturbation::UNTOUCHED,
-        1..56 => return recipe(dice, arch),
-        56..60 => 1,
-        60..62 => 2,
-        _ => 3 + dice.below(4),
-    };
-    (0..edits).map(|_| edit(dice, arch)).collect()
+    let mut walk = Perturbation::UNTOUCHED;
+    perturb(&mut walk, dice, arch);
+    walk
 }
 
 pub(super) fn depth(dice: &mut impl Dice) -> DepthLimit {
@@ -299,10 +333,55 @@ pub fn batch(dice: &mut impl Dice, arch: Arch) -> Batch {
     } else {
         1 + dice.index(MAX_WALKS)
     };
-    batch.reset_walks();
-    batch.walks_mut()[0] = perturbation(dice, arch);
-    for _ in 1..walks {
-        batch.push(perturbation(dice, arch));
-    }
+    batch.refill(walks, |before, walk| match before.last() {
+        Some(last) if is_sibling(before.len(), dice) => sibling(walk, last, dice),
+        _ => perturb(walk, dice, arch),
+    });
     batch
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::generate::Rng;
+
+    #[test]
+    fn siblings_keep_what_belongs_together() {
+        let mut dice = Rng::new(3);
+        let caller = Perturbation::parse(
+            Arch::X86_64,
+            "rip=return-address[2] rsp=return-address-slot[2]+8 rbp=caller-fp[2]",
+        )
+        .unwrap();
+        for _ in 0..100 {
+            let mut child = Perturbation::UNTOUCHED;
+            sibling(&mut child, &caller, &mut dice);
+            assert_ne!(child, caller);
+            let selectors: Vec<_> = child
+                .edits()
+                .iter()
+                .map(|edit| match edit {
+                    Edit::Set { value, .. } => (value.selector, value.offset),
+                    other => panic!("{other:?}"),
+                })
+                .collect();
+            let frame = selectors[0].0;
+            assert!(frame < 8);
+            assert_eq!(selectors, [(frame, 0), (frame, 8), (frame, 0)]);
+        }
+    }
+
+    #[test]
+    fn siblings_of_any_edit_differ() {
+        let mut dice = Rng::new(5);
+        for arch in Arch::ALL {
+            for _ in 0..2000 {
+                let parent: Perturbation = std::iter::once(edit(&mut dice, arch)).collect();
+                let mut child = Perturbation::UNTOUCHED;
+                sibling(&mut child, &parent, &mut dice);
+                let swapped_alike = matches!(parent.edits(), [Edit::Swap { a, b }] if a == b);
+                assert!(child != parent || swapped_alike, "{parent:?}");
+            }
+        }
+    }
 }

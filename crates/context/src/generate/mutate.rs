@@ -32,7 +32,10 @@ pub fn crossover(a: &[u8], b: &[u8], out: &mut [u8], seed: u32) -> usize {
     for (index, theirs) in other.walks().iter().enumerate() {
         match child.walks_mut().get_mut(index) {
             Some(ours) => match dice.below(4) {
-                0 => *ours = splice(ours, theirs, &mut dice),
+                0 => {
+                    let head = *ours;
+                    splice(ours, &head, theirs, &mut dice);
+                }
                 1 => *ours = *theirs,
                 _ => {}
             },
@@ -50,19 +53,20 @@ fn encode_within(batch: &Batch, data: &mut [u8], max_size: usize) -> usize {
     batch.encode(data.get_mut(..room).unwrap_or(&mut []))
 }
 
-/// The beginning of one perturbation and the end of another.
+/// Makes `child` of the beginning of one perturbation and the end of another.
 pub(super) fn splice(
+    child: &mut Perturbation,
     head: &Perturbation,
     tail: &Perturbation,
     dice: &mut impl Dice,
-) -> Perturbation {
+) {
     let kept = dice.index(head.edits().len() + 1);
     let from = dice.index(tail.edits().len() + 1);
+    child.clear();
     let heads = head.edits().iter().take(kept);
-    heads
-        .chain(tail.edits().iter().skip(from))
-        .copied()
-        .collect()
+    for edit in heads.chain(tail.edits().iter().skip(from)) {
+        child.push(*edit);
+    }
 }
 
 /// Changes a batch in one to four places.
@@ -105,7 +109,7 @@ fn mutate_once(batch: &mut Batch, dice: &mut impl Dice) -> bool {
             match (batch.walks_mut().get_mut(at), other) {
                 (Some(walk), Some(other)) => {
                     let before = *walk;
-                    *walk = splice(walk, &other, dice);
+                    splice(walk, &before, &other, dice);
                     *walk != before
                 }
                 _ => false,
@@ -148,7 +152,7 @@ pub(super) fn mutate_walk(walk: &mut Perturbation, dice: &mut impl Dice, arch: A
             walk.remove(at);
         }
         // Often: independent edits soon leave nothing that a walker would get past.
-        4..8 => *walk = distribution::perturbation(dice, arch),
+        4..8 => distribution::perturb(walk, dice, arch),
         8 if count > 1 => walk.edits_mut().swap(at, dice.index(count)),
         choice => match walk.edits_mut().get_mut(at) {
             Some(edit) if choice < 10 => *edit = distribution::edit(dice, arch),

@@ -6,7 +6,7 @@
 //!
 //! [`Pool::saw`] allocates nothing.
 
-use super::distribution::{depth, perturbation, steps};
+use super::distribution::{depth, is_sibling, perturb, sibling, steps};
 use super::mutate::{mutate_walk, splice};
 use super::{Dice, Rng};
 use crate::batch::{Batch, MAX_WALKS};
@@ -100,37 +100,38 @@ impl Pool {
         if dice.chance(1, 4) {
             batch.depth = depth(dice);
         }
-        batch.reset_walks();
-        batch.walks_mut()[0] = self.child(dice, arch);
-        for _ in 1..MAX_WALKS {
-            batch.push(self.child(dice, arch));
-        }
+        batch.refill(MAX_WALKS, |before, walk| match before.last() {
+            Some(last) if is_sibling(before.len(), dice) => sibling(walk, last, dice),
+            _ => self.child(walk, dice, arch),
+        });
     }
 
-    fn child(&self, dice: &mut impl Dice, arch: Arch) -> Perturbation {
+    fn child(&self, walk: &mut Perturbation, dice: &mut impl Dice, arch: Arch) {
         let kind = dice.below(16);
         if kind >= 10
             && let Some(parent) = self.pick(dice)
         {
-            let mut child = *parent;
             if kind == 15
                 && let Some(other) = self.pick(dice)
             {
-                child = splice(parent, other, dice);
+                splice(walk, parent, other, dice);
             } else {
-                mutate_walk(&mut child, dice, arch);
+                walk.copy_from(parent);
+                mutate_walk(walk, dice, arch);
             }
-            if !child.edits().is_empty() {
-                return child;
+            if !walk.is_untouched() {
+                return;
             }
         }
-        perturbation(dice, arch)
+        perturb(walk, dice, arch);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::edit::Edit;
+    use crate::value::ValueClass;
 
     fn walk(text: &str) -> Perturbation {
         Perturbation::parse(Arch::X86_64, text).unwrap()
@@ -162,7 +163,12 @@ mod tests {
             assert_eq!(batch.walks().len(), MAX_WALKS);
             let walks = batch.walks().iter();
             from_rare += walks
-                .filter(|walk| walk.edits().first() == rare.edits().first())
+                .filter(|walk| {
+                    // A sibling has another selector, the same register and class.
+                    matches!(walk.edits().first(), Some(Edit::Set { register, value })
+                        if Some(*register) == rare.edits().first().map(Edit::register)
+                            && value.class == ValueClass::Heap)
+                })
                 .count();
         }
         assert!(from_rare > 200, "{from_rare} of 3200");

@@ -7,6 +7,7 @@
 
 mod jdks;
 mod replay;
+mod repros;
 mod steps;
 mod support;
 mod usage;
