@@ -83,6 +83,7 @@ impl Export {
 /// Text from a finding's file, safe in comments of C and of a shell.
 fn one_line(text: &str) -> String {
     text.replace("*/", "* /")
+        .replace("/*", "/ *")
         .replace(|c: char| c.is_control(), " ")
 }
 

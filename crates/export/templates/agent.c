@@ -297,7 +297,7 @@ static int turn;
 static unsigned long long dice = 88172645463325252ull;
 
 /* The finding's own number on the first turn at a sample, its neighbours on the following: no two moments are the same. */
-static long near(long number, long step, int reach)
+static long near(long number, long step, long reach)
 {
     if (turn == 0)
         return number;
@@ -305,11 +305,11 @@ static long near(long number, long step, int reach)
     return dice & 1 ? number : number + step * (long)((dice >> 8) % (2 * reach + 1) - reach);
 }
 //@end
-//@if stack-word,stack-slot,return-address,return-address-slot,caller-fp,nmethod-body,nmethod-entry,nmethod-epilogue,native-wrapper,codelet,adapter,vtable-stub,runtime-stub,stub-routine,free-code,deopt-handler,exception-handler,natural-pc,natural-sp,natural-fp,foreign-stack,metaspace
+//@if stack-word,stack-slot,return-address,return-address-slot,caller-fp,nmethod-entry,nmethod-epilogue,deopt-handler,exception-handler,natural-pc,natural-sp,natural-fp,foreign-stack,red-zone,yellow-zone,reserved-zone,metaspace
 
 static long pick(long number, long count)
 {
-    number = near(number, 1, 64) % count;
+    number = near(number, 1, count) % count;
     return number < 0 ? number + count : number;
 }
 //@end
@@ -521,36 +521,44 @@ static bool own_stack(struct walked *t, long number, word *value)
     return true;
 }
 //@end
+//@if foreign-stack,red-zone,yellow-zone,reserved-zone
+
+/* One of so many addresses, evenly spread from low to high, the first and the last among them; in any thread's range. */
+static word spread(word low, word bytes, long number, int many)
+{
+    long step = bytes / (many - 1) * (number % many);
+    return (low + (number % many == many - 1 ? bytes - 1 : (word)step)) & -(word)8;
+}
+//@end
 //@if foreign-stack
 
-/* In the used part of another thread's stack. */
+/* In the used part of a walked thread's stack. */
 static bool foreign_stack(struct walked *t, long number, word *value)
 {
-    struct walked *other = &threads[pick(number, thread_count)];
-    *value = other->stack_high - 8 - (word)near(number, 1, 1 << 16) * 8 % 4096;
-    return other != t;
+    long n = pick(number, 8 * thread_count);
+    return *value = spread(threads[n / 8].stack_high - 4096, 4096, n, 8), true;
 }
 //@end
 //@if red-zone,yellow-zone,reserved-zone
 
 /* From the low end of a Java thread's stack on: one page red zone, two pages yellow zone, one page reserved zone (HotSpot's defaults). */
-static bool zone(struct walked *t, int page, int pages, long number, word *value)
+static bool zone(int page, int pages, long number, word *value)
 {
-    *value = t->stack_low + 4096 * page + (word)near(number, 1, 1 << 10) * 8 % (4096 * pages);
-    return true;
+    long n = pick(number, 3 * thread_count);
+    return *value = spread(threads[n / 3].stack_low + 4096 * page, 4096 * pages, n, 3), true;
 }
 //@end
 //@if red-zone
 
-static bool red_zone(struct walked *t, long number, word *value) { return zone(t, 0, 1, number, value); }
+static bool red_zone(struct walked *t, long number, word *value) { return zone(0, 1, number, value); }
 //@end
 //@if yellow-zone
 
-static bool yellow_zone(struct walked *t, long number, word *value) { return zone(t, 1, 2, number, value); }
+static bool yellow_zone(struct walked *t, long number, word *value) { return zone(1, 2, number, value); }
 //@end
 //@if reserved-zone
 
-static bool reserved_zone(struct walked *t, long number, word *value) { return zone(t, 3, 1, number, value); }
+static bool reserved_zone(struct walked *t, long number, word *value) { return zone(3, 1, number, value); }
 //@end
 //@if guard-pages
 
