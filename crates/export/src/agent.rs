@@ -10,7 +10,7 @@ use crate::template::render;
 const TEMPLATE: &str = include_str!("../templates/agent.c");
 
 /// How many variants of the edits are tried at one sample, the finding's own first.
-pub(crate) const TURNS: &str = "32";
+pub(crate) const TURNS: &str = "64";
 
 /// The C file.
 pub(crate) fn agent(finding: &Finding, plan: &Plan, title: &str, jvm: &str) -> String {
@@ -109,7 +109,10 @@ fn statement(arch: Arch, edit: &Edit, lines: &mut Vec<String>) {
             step(arch, edit.register())
         )),
         Edit::Set { value, .. } => set(&register, value, lines),
-        Edit::Flip { bit, .. } => lines.push(format!("{register} ^= 1ull << {};", bit % 64)),
+        Edit::Flip { bit, .. } => lines.push(format!(
+            "{register} ^= 1ull << (near({}, 1, 32) & 63);",
+            bit % 64
+        )),
         Edit::Swap { b, .. } => {
             let other = name(arch, b);
             lines.push(format!(

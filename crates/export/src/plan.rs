@@ -130,8 +130,8 @@ fn classes(perturbation: &Perturbation) -> impl Iterator<Item = ValueClass> {
 fn has_neighbours(edit: &Edit) -> bool {
     match edit {
         Edit::Set { value, .. } => !value.class.is_computed(),
-        Edit::Nudge { .. } | Edit::Alias { .. } => true,
-        Edit::Flip { .. } | Edit::Swap { .. } | Edit::Sign { .. } => false,
+        Edit::Nudge { .. } | Edit::Alias { .. } | Edit::Flip { .. } => true,
+        Edit::Swap { .. } | Edit::Sign { .. } => false,
     }
 }
 

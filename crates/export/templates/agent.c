@@ -220,8 +220,10 @@ struct walked {
     word sp, words[256];
     int count;
     int code[256], code_count;
-    ucontext_t before[16];
+//@if natural-pc,natural-sp,natural-fp
+    struct { word pc, sp, fp; } earlier[256];
     unsigned samples;
+//@end
 };
 enum { MOST_THREADS = 8 };
 static struct walked threads[MOST_THREADS];
@@ -471,35 +473,35 @@ static bool free_code(struct walked *t, long number, word *value)
 //@end
 //@if natural-pc,natural-sp,natural-fp
 
-/* Registers of an earlier sample of the same thread. */
-static bool earlier(struct walked *t, long number, ucontext_t **context)
+/* Which of the earlier samples of the same thread. */
+static bool earlier(struct walked *t, long number, long *which)
 {
-    unsigned kept = t->samples < 16 ? t->samples : 16;
-    return kept > 0 && (*context = &t->before[pick(number, kept)], true);
+    long kept = t->samples < 256 ? t->samples : 256;
+    return kept > 0 && (*which = pick(number, kept), true);
 }
 //@end
 //@if natural-pc
 
 static bool natural_pc(struct walked *t, long number, word *value)
 {
-    ucontext_t *context;
-    return earlier(t, number, &context) && (*value = PC, true);
+    long which;
+    return earlier(t, number, &which) && (*value = t->earlier[which].pc, true);
 }
 //@end
 //@if natural-sp
 
 static bool natural_sp(struct walked *t, long number, word *value)
 {
-    ucontext_t *context;
-    return earlier(t, number, &context) && (*value = SP, true);
+    long which;
+    return earlier(t, number, &which) && (*value = t->earlier[which].sp, true);
 }
 //@end
 //@if natural-fp
 
 static bool natural_fp(struct walked *t, long number, word *value)
 {
-    ucontext_t *context;
-    return earlier(t, number, &context) && (*value = FP, true);
+    long which;
+    return earlier(t, number, &which) && (*value = t->earlier[which].fp, true);
 }
 //@end
 //@if libjvm-text
@@ -631,7 +633,7 @@ static void tell(ucontext_t *sample, ucontext_t *context)
     at = put(at, " sp=0x", SP);
     at = put(at, " fp=0x", FP);
     *at++ = '\n';
-    if (lseek(last_words, 0, SEEK_SET) == 0 && write(last_words, line, at - line) < 0)
+    if (pwrite(last_words, line, at - line, 0) < 0)
         _exit(2);
 }
 
@@ -670,7 +672,8 @@ static void on_sigprof(int signal, siginfo_t *info, void *ucontext)
         AsyncGetCallTrace(&trace, DEPTH, &copy);
     }
 //@if natural-pc,natural-sp,natural-fp
-    t->before[t->samples++ % 16] = *context;
+    unsigned oldest = t->samples++ % 256;
+    t->earlier[oldest].pc = PC, t->earlier[oldest].sp = SP, t->earlier[oldest].fp = FP;
 //@end
     __atomic_store_n(&walking, 0, __ATOMIC_RELEASE);
     errno = saved;
@@ -679,7 +682,7 @@ static void on_sigprof(int signal, siginfo_t *info, void *ucontext)
 static void *sample(void *unused)
 {
     for (unsigned n = 0;; n++) {
-        usleep(200);
+        usleep(100);
         if (thread_count > 0)
             pthread_kill(threads[n % thread_count].id, SIGPROF);
     }

@@ -146,7 +146,7 @@ fn edits_become_statements_of_c() {
             "word value;",
             "FP = SP + near(-24, 8, 32);",
             "SP += near(8, 8, 32);",
-            "REGISTER(RAX) ^= 1ull << 3;",
+            "REGISTER(RAX) ^= 1ull << (near(3, 1, 32) & 63);",
             "value = PC, PC = REGISTER(R10), REGISTER(R10) = value;",
             "return kind_at(PC) == NMETHOD;",
         ]
@@ -167,7 +167,7 @@ fn every_agent_compiles_without_a_warning() {
         (Arch::Aarch64, "aarch64-linux-gnu-gcc"),
     ];
     for (arch, compiler) in compilers {
-        if !has(compiler) {
+        if (arch == Arch::NATIVE && compiler != "cc") || !has(compiler) {
             continue;
         }
         let register = arch.fp();
