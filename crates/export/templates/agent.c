@@ -543,24 +543,28 @@ static bool foreign_stack(struct walked *t, long number, word *value)
 //@end
 //@if red-zone,yellow-zone,reserved-zone
 
-/* From the low end of a Java thread's stack on: one page red zone, two pages yellow zone, one page reserved zone (HotSpot's defaults). */
-static bool zone(int page, int pages, long number, word *value)
+/*
+ * From the low end of another Java thread's stack on: one page red zone, two pages yellow zone, one page reserved zone (HotSpot's defaults).
+ * A fault in the thread's own zones HotSpot takes for a stack overflow of its Java code, and throws StackOverflowError out of the walk.
+ */
+static bool zone(struct walked *t, int page, int pages, long number, word *value)
 {
     long n = pick(number, 3 * thread_count);
-    return *value = spread(threads[n / 3].stack_low + 4096 * page, 4096 * pages, n, 3), true;
+    *value = spread(threads[n / 3].stack_low + 4096 * page, 4096 * pages, n, 3);
+    return &threads[n / 3] != t;
 }
 //@end
 //@if red-zone
 
-static bool red_zone(struct walked *t, long number, word *value) { return zone(0, 1, number, value); }
+static bool red_zone(struct walked *t, long number, word *value) { return zone(t, 0, 1, number, value); }
 //@end
 //@if yellow-zone
 
-static bool yellow_zone(struct walked *t, long number, word *value) { return zone(1, 2, number, value); }
+static bool yellow_zone(struct walked *t, long number, word *value) { return zone(t, 1, 2, number, value); }
 //@end
 //@if reserved-zone
 
-static bool reserved_zone(struct walked *t, long number, word *value) { return zone(3, 1, number, value); }
+static bool reserved_zone(struct walked *t, long number, word *value) { return zone(t, 3, 1, number, value); }
 //@end
 //@if guard-pages
 
