@@ -38,6 +38,8 @@ pub(crate) enum Command {
     Report(ReportArgs),
     /// Make it happen again: a finding, a run, an input, a killed process's record, a JVM's crash log.
     Repro(ReproArgs),
+    /// Write a finding as a folder that crashes the same JVM with cc and javac alone.
+    Export(ExportArgs),
     /// Measure: guard, loops, step engine, start-up, guidance; every figure beside its baseline.
     Bench(BenchArgs),
     /// Print a completion script.
@@ -242,6 +244,27 @@ pub(crate) struct ReportArgs {
     /// Print every finding in full.
     #[arg(long)]
     pub(crate) findings: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+    walkfuzz export 137e88
+    walkfuzz export 20260301T093000.123Z-4711:137e88 --out reproducer
+    walkfuzz export walkfuzz-runs/RUN/artifacts/HASH --json
+    sh export-137e88e015f9/run.sh /usr/lib/jvm/java-17-openjdk-amd64")]
+pub(crate) struct ExportArgs {
+    /// The finding: its id, the beginning of it, RUNFOLDER:ID, or the path of its artifact.
+    pub(crate) finding: String,
+    /// The folder to write; `export-ID` when left out. It must be new or empty.
+    #[arg(long)]
+    pub(crate) out: Option<PathBuf>,
+    /// Where run folders are.
+    #[arg(long, default_value = "walkfuzz-runs")]
+    pub(crate) runs: PathBuf,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]

@@ -7,6 +7,7 @@ mod checkout;
 mod child;
 mod cli;
 mod doctor;
+mod export;
 mod failure;
 mod finding;
 mod fuzz;
@@ -34,6 +35,7 @@ fn main() -> ExitCode {
         Command::Step(args) => step::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Repro(args) => repro::run(&args),
+        Command::Export(args) => export::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Completions { shell } => completions(shell),
         Command::Man => manual(),
