@@ -93,13 +93,26 @@ impl RunFolder {
     /// # Errors
     /// `base` cannot be read or has no run.
     pub fn latest(base: &Path) -> Result<Self, StoreError> {
-        let entries = fs::read_dir(base).map_err(|source| StoreError::read(base, source))?;
-        let names = entries.filter_map(|entry| Some(entry.ok()?.path()));
-        // Names begin with the time of the start.
-        let newest = names.filter(|path| path.join(RUN).is_file()).max();
-        newest.map(|path| Self { path }).ok_or(StoreError::NoRun {
+        let newest = Self::newest_first(base)?.into_iter().next();
+        newest.ok_or(StoreError::NoRun {
             path: base.to_path_buf(),
         })
+    }
+
+    /// Every run under `base`, the newest first; may be none.
+    ///
+    /// # Errors
+    /// `base` cannot be read.
+    pub fn newest_first(base: &Path) -> Result<Vec<Self>, StoreError> {
+        let entries = fs::read_dir(base).map_err(|source| StoreError::read(base, source))?;
+        let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+        let mut runs: Vec<Self> = paths
+            .filter(|path| path.join(RUN).is_file())
+            .map(|path| Self { path })
+            .collect();
+        // Names begin with the time of the start.
+        runs.sort_by(|a, b| b.path.cmp(&a.path));
+        Ok(runs)
     }
 
     /// The folder.
@@ -210,6 +223,20 @@ impl RunFolder {
     /// The file cannot be read. Lines that are damaged are counted, not errors.
     pub fn findings(&self) -> Result<Folded, StoreError> {
         Ok(fold_lines(&self.lines(FINDINGS)?))
+    }
+
+    /// The id of the finding that an artifact was kept for. A finding's line names its smallest input alone; earlier lines name those
+    /// before it.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn finding_of_artifact(&self, sha256: &str) -> Result<Option<String>, StoreError> {
+        let text = self.lines(FINDINGS)?;
+        let mut lines = text.split(|&byte| byte == b'\n').rev();
+        Ok(lines.find_map(|line| {
+            let finding: Finding = serde_json::from_slice(line).ok()?;
+            (finding.input.artifact_sha256.as_deref() == Some(sha256)).then_some(finding.id)
+        }))
     }
 
     /// Appends what became of a process.

@@ -8,6 +8,7 @@ mod child;
 mod cli;
 mod doctor;
 mod failure;
+mod finding;
 mod fuzz;
 mod in_jvm;
 mod jdk;
