@@ -84,10 +84,12 @@ struct Window {
     /// What distances are told from.
     base: u64,
     name: &'static str,
-    /// Where it begins and ends, in words from `base` on.
+    /// Where it begins and ends, in words from `base + shift` on.
     words: (i64, i64),
     /// In bytes, from `base`.
     shift: u64,
+    /// What is at `base + shift`.
+    note: Option<String>,
 }
 
 /// What matters most comes first.
@@ -102,6 +104,7 @@ fn windows(
         name,
         words,
         shift: 0,
+        note: None,
     };
     let (sp, fp) = (after.sp().0, after.fp().0);
     let names = |same: bool, plain, walked| if same { plain } else { walked };
@@ -111,17 +114,16 @@ fn windows(
         window(fp, fp_name, AROUND_FP),
         window(sp, sp_name, AROUND_SP),
     ];
-    let frame_size = world
-        .code
-        .blob(Address(after.pc().0))
-        .map_or(0, |blob| u64::from(blob.frame_size));
-    if frame_size >= 16 {
-        windows.push(Window {
-            shift: frame_size - 8,
-            ..window(sp, sp_name, AROUND_RETURN)
-        });
-    }
-    windows.extend(accessed.map(|address| window(address & !7, "accessed", AROUND_ACCESS)));
+    let slots = slots_of_code(world, after.pc());
+    windows.extend(accessed.map(|address| Window {
+        note: from_registers(address, &[(sp, sp_name), (fp, fp_name)], &slots),
+        ..window(address & !7, "accessed", AROUND_ACCESS)
+    }));
+    windows.extend(slots.into_iter().map(|(offset, slot, words)| Window {
+        shift: offset,
+        note: Some(slot),
+        ..window(sp, sp_name, words)
+    }));
     if sp != before.sp().0 {
         windows.push(window(before.sp().0, "delivered sp", AROUND_SP));
     }
@@ -129,6 +131,53 @@ fn windows(
         windows.push(window(before.fp().0, "delivered fp", AROUND_FP));
     }
     windows
+}
+
+/// Where a walker looks for something in the frame of the code at `pc`: the distance from sp, what it looks for, words around it.
+fn slots_of_code(world: &World, pc: Pc) -> Vec<(u64, String, (i64, i64))> {
+    let Some(blob) = world.code.blob(Address(pc.0)) else {
+        return Vec::new();
+    };
+    let mut slots = Vec::new();
+    let size = u64::from(blob.frame_size);
+    if size >= 16 {
+        let slot = format!("return address of a frame of {size} bytes");
+        slots.push((size - 8, slot, AROUND_RETURN));
+    }
+    if let Some(nmethod) = &blob.nmethod
+        && Address(pc.0) >= nmethod.stub_begin
+        && let Ok(offset) = u64::try_from(nmethod.orig_pc_offset)
+        && offset > 0
+    {
+        // In a deoptimisation handler a walker asks for the pc that the frame had before (nmethod::get_original_pc).
+        slots.push((
+            offset,
+            "original pc of a deoptimised frame".to_owned(),
+            (0, 1),
+        ));
+    }
+    slots
+}
+
+/// How an address is reached from sp or fp, if it is near.
+fn from_registers(
+    address: u64,
+    bases: &[(u64, &str)],
+    slots: &[(u64, String, (i64, i64))],
+) -> Option<String> {
+    const NEAR: i64 = 4096;
+    let (base, name) = bases
+        .iter()
+        .find(|(base, _)| (-NEAR..NEAR).contains(&address.wrapping_sub(*base).cast_signed()))?;
+    let by = address.wrapping_sub(*base);
+    let slot = slots.iter().find(|(offset, ..)| *offset == by);
+    // The slots are told from sp, which comes first.
+    let slot = slot.filter(|_| Some(base) == bases.first().map(|(sp, _)| sp));
+    let from = distance(name, by.cast_signed());
+    Some(match slot {
+        Some((_, slot, _)) => format!("{from}, {slot}"),
+        None => from,
+    })
 }
 
 fn words(meanings: &Meanings<'_>, windows: &[Window]) -> Vec<MemoryWord> {
@@ -142,7 +191,11 @@ fn words(meanings: &Meanings<'_>, windows: &[Window]) -> Vec<MemoryWord> {
         };
         for word in low..high {
             let address = start.wrapping_add_signed(word * 8);
-            let said = distance(window.name, address.wrapping_sub(window.base).cast_signed());
+            let from_base = address.wrapping_sub(window.base).cast_signed();
+            let mut said = distance(window.name, from_base);
+            if let (0, Some(note)) = (word, &window.note) {
+                said = format!("{said} ({note})");
+            }
             if let Some(known) = found.get_mut(&address) {
                 known.place = format!("{said}, {}", known.place);
             } else if found.len() < MOST_WORDS {
@@ -219,6 +272,17 @@ pub(crate) fn at_the_fault(meanings: &Meanings<'_>, fault: &Fault) -> Vec<FaultR
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_was_accessed_is_told_from_the_nearest_register() {
+        let bases = [(0x7000, "walked sp"), (0x10_0000, "fp")];
+        let slots = [(0x20, "original pc".to_owned(), (0, 1))];
+        let told = |address| from_registers(address, &bases, &slots);
+        assert_eq!(told(0x7020).as_deref(), Some("walked sp+0x20, original pc"));
+        assert_eq!(told(0x6ff8).as_deref(), Some("walked sp-0x8"));
+        assert_eq!(told(0x10_0020).as_deref(), Some("fp+0x20"));
+        assert_eq!(told(0x20_0000), None);
+    }
 
     #[test]
     fn distances_read_as_people_write_them() {

@@ -134,8 +134,28 @@ impl<'a> Meanings<'a> {
             Some(offset) if is_return_address(code, word) => {
                 format!("return address into {name} + {offset:#x}")
             }
-            Some(offset) => format!("code of {name} + {offset:#x}"),
+            Some(offset) => {
+                let part = self.part(at).unwrap_or("code");
+                format!("{part} of {name} + {offset:#x}")
+            }
         })
+    }
+
+    /// What is special about a place in an nmethod.
+    fn part(&self, at: Address) -> Option<&'static str> {
+        let nmethod = self.world.code.blob(at)?.nmethod?;
+        let is = |place: Option<Address>| place == Some(at);
+        if is(nmethod.deopt_handler) || is(nmethod.deopt_mh_handler) {
+            Some("deoptimisation handler")
+        } else if is(nmethod.exception_handler) {
+            Some("exception handler")
+        } else if at >= nmethod.stub_begin {
+            Some("stub section")
+        } else if at == nmethod.entry || at == nmethod.verified_entry {
+            Some("entry")
+        } else {
+            None
+        }
     }
 
     fn pc_desc(&self, code: u64) -> String {
@@ -248,6 +268,8 @@ impl<'a> Meanings<'a> {
         match name {
             "" => None,
             "[heap]" => Some("the C heap".to_owned()),
+            // Walks are made on the stack of the loop, not on the walked thread's: see docs/architecture.md.
+            "[stack]" => Some("the walker's own stack".to_owned()),
             name => Some(name.to_owned()),
         }
     }

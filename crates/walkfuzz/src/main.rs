@@ -7,8 +7,10 @@ mod checkout;
 mod child;
 mod cli;
 mod doctor;
+mod explain;
 mod failure;
 mod finding;
+mod finding_words;
 mod fuzz;
 mod in_jvm;
 mod jdk;
@@ -32,6 +34,7 @@ fn main() -> ExitCode {
         Command::Fuzz(args) => fuzz::run(&args),
         Command::Step(args) => step::run(&args),
         Command::Report(args) => report::run(&args),
+        Command::Explain(args) => explain::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Completions { shell } => completions(shell),
         Command::Man => manual(),
