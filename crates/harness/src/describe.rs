@@ -110,10 +110,7 @@ fn windows(
     let names = |same: bool, plain, walked| if same { plain } else { walked };
     let sp_name = names(sp == before.sp().0, "sp", "walked sp");
     let fp_name = names(fp == before.fp().0, "fp", "walked fp");
-    let mut windows = vec![
-        window(fp, fp_name, AROUND_FP),
-        window(sp, sp_name, AROUND_SP),
-    ];
+    let mut windows = Vec::new();
     let slots = slots_of_code(world, after.pc());
     windows.extend(accessed.map(|address| Window {
         note: from_registers(address, &[(sp, sp_name), (fp, fp_name)], &slots),
@@ -124,6 +121,8 @@ fn windows(
         note: Some(slot),
         ..window(sp, sp_name, words)
     }));
+    windows.push(window(fp, fp_name, AROUND_FP));
+    windows.push(window(sp, sp_name, AROUND_SP));
     if sp != before.sp().0 {
         windows.push(window(before.sp().0, "delivered sp", AROUND_SP));
     }
@@ -197,7 +196,9 @@ fn words(meanings: &Meanings<'_>, windows: &[Window]) -> Vec<MemoryWord> {
                 said = format!("{said} ({note})");
             }
             if let Some(known) = found.get_mut(&address) {
-                known.place = format!("{said}, {}", known.place);
+                if !known.place.contains(&said) {
+                    known.place = format!("{said}, {}", known.place);
+                }
             } else if found.len() < MOST_WORDS {
                 found.insert(address, memory_word(meanings, address, said));
             }

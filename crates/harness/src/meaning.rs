@@ -115,6 +115,18 @@ impl<'a> Meanings<'a> {
                 _ => None,
             };
         };
+        if let Some(codelet) = code.codelet(at) {
+            let offset = word - codelet.span.start.0;
+            let what = if is_return_address(code, word) {
+                "return address into "
+            } else {
+                ""
+            };
+            return Some(format!(
+                "{what}the interpreter's {} + {offset:#x}",
+                codelet.description
+            ));
+        }
         let (name, offset) = self.world.describe_code(Pc(word))?;
         let is_nmethod = blob.nmethod.is_some();
         if blob
@@ -172,8 +184,12 @@ impl<'a> Meanings<'a> {
             if stack.contains(at) {
                 return Some(self.on_own_stack(word, stack));
             }
-            if let Some(above) = word.checked_sub(stack.end.0).filter(|far| *far < NEAR) {
-                return Some(format!("{above:#x} above the end of this thread's stack"));
+            match word.checked_sub(stack.end.0) {
+                Some(0) => return Some("right behind the end of this thread's stack".to_owned()),
+                Some(above) if above < NEAR => {
+                    return Some(format!("{above:#x} behind the end of this thread's stack"));
+                }
+                _ => {}
             }
             if let Some(below) = stack.start.0.checked_sub(word).filter(|far| *far < NEAR) {
                 return Some(format!("{below:#x} below this thread's stack"));
@@ -203,10 +219,10 @@ impl<'a> Meanings<'a> {
         let slot = self
             .slot(word)
             .map_or_else(String::new, |slot| format!(" ({slot})"));
-        format!(
-            "this thread's stack, delivered sp+{:#x}{slot}",
-            word - self.sp
-        )
+        match word - self.sp {
+            0 => format!("this thread's stack, the delivered sp{slot}"),
+            above => format!("this thread's stack, delivered sp+{above:#x}{slot}"),
+        }
     }
 
     fn zone(&self, stack: Span, at: Address) -> Option<&'static str> {

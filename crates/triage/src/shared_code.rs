@@ -153,6 +153,14 @@ pub fn shared_code(function: &str, feature: u32) -> Option<Vec<Sharing>> {
     Some(found)
 }
 
+/// Whether a function is AsyncGetCallTrace's own (forte.cpp): nobody else calls it.
+#[must_use]
+pub fn is_agct_alone(function: &str) -> bool {
+    ["AsyncGetCallTrace", "forte_", "vframeStreamForte::"]
+        .iter()
+        .any(|own| function.starts_with(own))
+}
+
 /// Whether the list says anything about a feature release.
 #[must_use]
 pub fn knows_release(feature: u32) -> bool {
@@ -196,5 +204,7 @@ mod tests {
         assert_eq!(sharing[0].versions, (25, 25));
         assert!(sharing[0].how.contains("safepoint poll"));
         assert_eq!(who("forte_fill_call_trace_given_top", 17), None);
+        assert!(is_agct_alone("forte_fill_call_trace_given_top"));
+        assert!(!is_agct_alone("frame::sender"));
     }
 }

@@ -172,6 +172,8 @@ pub(crate) fn code(blob: &FindingBlob) -> String {
         "outside" | "libjvm" | "free-code" | "unknown" if blob.name.is_none() => {
             format!("{} code", blob.kind)
         }
+        // The offset is told from the interpreter's begin, not from the codelet's.
+        "interpreter" => format!("the interpreter's {name} (interpreter{offset})"),
         kind => format!("{kind} {name}{offset}"),
     }
 }

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use walkfuzz_context::Pc;
-use walkfuzz_jvm::Places;
+use walkfuzz_jvm::{Jdk, Places, Source};
 use walkfuzz_record::Finding;
 use walkfuzz_record::finding::FaultSite;
 use walkfuzz_symbols::{SymbolTable, around, demangle};
@@ -43,27 +43,21 @@ pub(crate) fn disassembly(finding: &Finding, named: Option<&Path>) -> Result<Vec
         .ok_or_else(|| format!("The code at libjvm.so+{offset:#x} cannot be read."))
 }
 
-/// The finding's libjvm: named by the user, found, or where its run had it.
+/// The finding's libjvm: named by the user, where its run had it, or found.
 fn library(finding: &Finding, site: &FaultSite, named: Option<&Path>) -> Option<SymbolTable> {
-    let of_home = |home: &Path| home.join("lib/server/libjvm.so");
-    let candidates = named
-        .map(of_home)
+    let at = |home: PathBuf| Jdk::at(&home, Source::Named).ok();
+    let found = Places::from_env().discover().into_iter();
+    named
+        .map(Path::to_owned)
         .into_iter()
-        .chain(home_in_commands(finding).map(|home| of_home(&home)))
-        .chain(
-            Places::from_env()
-                .discover()
-                .into_iter()
-                .map(|candidate| of_home(&candidate.home)),
-        );
-    let wanted = [site.build_id.as_deref(), Some(&*finding.jvm.build_id)];
-    candidates
-        .filter(|path| path.is_file())
-        .filter_map(|path| SymbolTable::load(path).ok())
-        .find(|table| {
-            let ids = [table.build_id(), table.identity()];
-            ids.iter().flatten().any(|id| wanted.contains(&Some(*id)))
+        .chain(home_in_commands(finding))
+        .filter_map(at)
+        .chain(found.filter_map(|candidate| candidate.jdk.ok()))
+        .find(|jdk| {
+            let same = |id: &str| id == jdk.identity || Some(id) == jdk.build_id.as_deref();
+            same(&finding.jvm.build_id) || site.build_id.as_deref().is_some_and(same)
         })
+        .and_then(|jdk| SymbolTable::load(jdk.libjvm).ok())
 }
 
 /// The JDK's folder in the finding's first command, where it was given as a folder.

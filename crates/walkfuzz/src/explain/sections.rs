@@ -3,7 +3,7 @@
 use walkfuzz_context::{Arch, Tier};
 use walkfuzz_record::finding::FindingMoment;
 use walkfuzz_record::{Finding, FindingVerdict, KOfN, Variant};
-use walkfuzz_triage::{JdkVersion, Signature, knows_release, shared_code};
+use walkfuzz_triage::{JdkVersion, Kind, Signature, is_agct_alone, knows_release, shared_code};
 
 use super::cause::{code, in_short};
 use super::page::{Block, Line, Page, Section};
@@ -317,6 +317,23 @@ fn same_code(finding: &Finding) -> Section {
         );
     };
     let function = &signature.function;
+    let names_one = match signature.kind {
+        Kind::Signal(_) | Kind::Guarantee | Kind::Write => {
+            function != "unknown" && !function.contains("+0x")
+        }
+        _ => false,
+    };
+    if !names_one {
+        return Section::new(title, none("Not known: the signature names no function."));
+    }
+    if is_agct_alone(function) {
+        return Section::new(
+            title,
+            none(&format!(
+                "{function} is AsyncGetCallTrace's own code: nobody else runs it."
+            )),
+        );
+    }
     if !knows_release(feature) {
         return Section::new(
             title,
