@@ -158,25 +158,22 @@ fn slots_of_code(world: &World, pc: Pc) -> Vec<(u64, String, (i64, i64))> {
     slots
 }
 
-/// How an address is reached from sp or fp, if it is near.
+/// How an address is reached from sp or fp, if it is near and nothing else says so.
 fn from_registers(
     address: u64,
     bases: &[(u64, &str)],
     slots: &[(u64, String, (i64, i64))],
 ) -> Option<String> {
     const NEAR: i64 = 4096;
+    let by = |base: u64| address.wrapping_sub(base);
+    let (sp, _) = bases.first()?;
+    if slots.iter().any(|(offset, ..)| *offset == by(*sp)) {
+        return None;
+    }
     let (base, name) = bases
         .iter()
-        .find(|(base, _)| (-NEAR..NEAR).contains(&address.wrapping_sub(*base).cast_signed()))?;
-    let by = address.wrapping_sub(*base);
-    let slot = slots.iter().find(|(offset, ..)| *offset == by);
-    // The slots are told from sp, which comes first.
-    let slot = slot.filter(|_| Some(base) == bases.first().map(|(sp, _)| sp));
-    let from = distance(name, by.cast_signed());
-    Some(match slot {
-        Some((_, slot, _)) => format!("{from}, {slot}"),
-        None => from,
-    })
+        .find(|(base, _)| (-NEAR..NEAR).contains(&by(*base).cast_signed()))?;
+    Some(distance(name, by(*base).cast_signed()))
 }
 
 fn words(meanings: &Meanings<'_>, windows: &[Window]) -> Vec<MemoryWord> {
@@ -279,7 +276,7 @@ mod tests {
         let bases = [(0x7000, "walked sp"), (0x10_0000, "fp")];
         let slots = [(0x20, "original pc".to_owned(), (0, 1))];
         let told = |address| from_registers(address, &bases, &slots);
-        assert_eq!(told(0x7020).as_deref(), Some("walked sp+0x20, original pc"));
+        assert_eq!(told(0x7020), None, "the slot has a line of its own");
         assert_eq!(told(0x6ff8).as_deref(), Some("walked sp-0x8"));
         assert_eq!(told(0x10_0020).as_deref(), Some("fp+0x20"));
         assert_eq!(told(0x20_0000), None);

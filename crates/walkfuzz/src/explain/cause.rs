@@ -3,6 +3,9 @@
 use walkfuzz_record::finding::{FaultRegister, FindingBlob, MemoryWord};
 use walkfuzz_record::{Finding, OutcomeKind};
 
+/// What the kernel says of a fault without an address (siginfo.h).
+const SI_KERNEL: i32 = 0x80;
+
 /// A maintainer's thirty seconds.
 pub(crate) fn in_short(finding: &Finding) -> Vec<String> {
     let mut said = vec![held(finding)];
@@ -68,7 +71,14 @@ fn happened(finding: &Finding) -> String {
     let accessed = site
         .and_then(|site| site.accessed.as_deref())
         .map_or_else(String::new, |what| format!(": {what}"));
-    let address = outcome.address.as_deref().unwrap_or("an unknown address");
+    let nameless = outcome.code == Some(SI_KERNEL) && outcome.address.as_deref() == Some("0x0");
+    let (address, accessed) = if nameless {
+        let address = "an address that the processor does not name, as where it is not canonical";
+        (address, String::new())
+    } else {
+        let address = outcome.address.as_deref();
+        (address.unwrap_or("an unknown address"), accessed)
+    };
     match outcome.kind {
         OutcomeKind::Fault => format!(
             "{}: in {function}, the instruction{instruction} accessed {address}{accessed}.",
@@ -131,7 +141,7 @@ fn source(finding: &Finding, words: &[MemoryWord], value: &str) -> String {
         .iter()
         .find(|name| registers.after.get(*name).is_some_and(|word| word == value));
     if let Some(name) = edited {
-        return format!(" (the walk's {name}, which was edited)");
+        return format!("; it is the walk's {name}, which was edited");
     }
     // Small numbers stand everywhere.
     if value.len() <= "0xffff".len() {
@@ -141,10 +151,10 @@ fn source(finding: &Finding, words: &[MemoryWord], value: &str) -> String {
         .iter()
         .find(|word| word.value.as_deref() == Some(value))
     {
-        return format!(" (the word at {})", word.place);
+        return format!("; the same word stands at {}", word.place);
     }
     match words.iter().find(|word| word.address == value) {
-        Some(word) => format!(" ({})", word.place),
+        Some(word) => format!("; it is {}", word.place),
         None => String::new(),
     }
 }

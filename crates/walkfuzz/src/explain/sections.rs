@@ -228,10 +228,10 @@ fn fault(finding: &Finding) -> Option<Section> {
     )];
     if let Some(signal) = &outcome.signal {
         let code = outcome.code.map_or_else(String::new, |code| {
-            let name = outcome.code_name.as_ref();
+            let named = outcome.code_name.as_deref().or(code_in_words(signal, code));
             format!(
-                ", code {}",
-                name.cloned().unwrap_or_else(|| code.to_string())
+                ", code {code}{}",
+                named.map_or_else(String::new, |name| format!(" ({name})"))
             )
         });
         facts.push(("signal", format!("{signal}{code}")));
@@ -262,6 +262,18 @@ fn fault(finding: &Finding) -> Option<Section> {
     Some(Section::new("The fault", blocks))
 }
 
+/// What a signal's code means on Linux (siginfo.h).
+fn code_in_words(signal: &str, code: i32) -> Option<&'static str> {
+    match (signal, code) {
+        ("SIGSEGV", 1) => Some("SEGV_MAPERR: nothing is mapped there"),
+        ("SIGSEGV", 2) => Some("SEGV_ACCERR: mapped, but not for this access"),
+        ("SIGBUS", 1) => Some("BUS_ADRALN: misaligned"),
+        ("SIGBUS", 2) => Some("BUS_ADRERR: behind the end of a mapped file"),
+        (_, 0x80) => Some("SI_KERNEL: no address is named"),
+        _ => None,
+    }
+}
+
 fn backtrace(finding: &Finding) -> Section {
     let frames = finding
         .site
@@ -283,7 +295,9 @@ fn memory(finding: &Finding) -> Section {
         return Section::new(title, not_examined("It is"));
     };
     let rows = moment.words.iter().map(|word| {
-        let marked = word.value.is_none() || word.place.contains("accessed");
+        let mut places = word.place.split(", ");
+        let accessed = places.any(|place| place == "accessed" || place.starts_with("accessed ("));
+        let marked = word.value.is_none() || accessed;
         let value = word.value.clone().unwrap_or_else(|| "-".to_owned());
         let meaning = word.meaning.clone().unwrap_or_default();
         Line::new(

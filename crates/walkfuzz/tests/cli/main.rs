@@ -5,6 +5,7 @@
     reason = "a test's helpers may fail loudly as well"
 )]
 
+mod explain;
 mod jdks;
 mod steps;
 mod support;
