@@ -7,6 +7,9 @@ use walkfuzz_capsule::capture::{KnownFile, Request, capture};
 use walkfuzz_capsule::{Outcome, SafeFetch};
 use walkfuzz_context::{Address, Pc, Registers};
 use walkfuzz_engine::{FrozenEnd, Moment, Shared, freeze};
+use walkfuzz_guard::Fault;
+use walkfuzz_record::Finding;
+use walkfuzz_record::finding::FindingCapsule;
 use walkfuzz_walkers::{TraceBuffer, Walker};
 
 use crate::world::World;
@@ -33,6 +36,41 @@ pub(crate) struct Wanted {
     pub(crate) jvm: String,
     /// Whether memory that the outcome does not need becomes zeros.
     pub(crate) minimise: bool,
+}
+
+/// Keeps the walk that ended with `fault` in the folder of `result`, which is the run folder.
+pub(crate) fn of_fault(
+    moment: &mut Moment,
+    world: &World,
+    walker: &dyn Walker,
+    wanted: &Wanted,
+    fault: &Fault,
+    result: &Path,
+) -> FindingCapsule {
+    let name = format!("capsules/{}.wfcap", Finding::id_of(&wanted.signature));
+    let same = |outcome: &Outcome| match outcome {
+        Outcome::Fault(found)
+            if (found.signal, found.registers.pc()) == (fault.signal, fault.pc()) =>
+        {
+            Ok(())
+        }
+        other => Err(format!(
+            "in the capsule the walk ends otherwise ({other}), and not with signal {} at {}",
+            fault.signal,
+            fault.pc()
+        )),
+    };
+    let path = result.with_file_name(&name);
+    match keep(moment, world, walker, wanted, same, &path) {
+        Ok(()) => FindingCapsule {
+            path: Some(name),
+            problem: None,
+        },
+        Err(problem) => FindingCapsule {
+            path: None,
+            problem: Some(problem),
+        },
+    }
 }
 
 /// A sentence in memory that a copy and the process it comes from both see.

@@ -131,6 +131,24 @@ impl World {
         }
     }
 
+    /// The JVM's memory.
+    pub(crate) fn memory(&self) -> &LiveMemory {
+        &self.memory
+    }
+
+    /// The stacks of the Java threads, as of the last survey.
+    pub(crate) fn stacks(&self) -> &[(Tid, Span)] {
+        &self.stacks
+    }
+
+    /// The stack of a Java thread that the last survey saw.
+    pub(crate) fn stack_of(&self, tid: Tid) -> Option<Span> {
+        let mut stacks = self.stacks.iter();
+        stacks
+            .find(|(known, _)| *known == tid)
+            .map(|(_, stack)| *stack)
+    }
+
     /// The distance from a `JavaThread` to its `JNIEnv`.
     ///
     /// # Errors
@@ -231,7 +249,7 @@ impl World {
         self.landscape
             .set_walked_stack(untouched.sp().0, near, |word| is_return_address(code, word));
         let tid = Tid(moment.thread.tid);
-        if let Some((_, stack)) = self.stacks.iter().find(|(known, _)| *known == tid) {
+        if let Some(stack) = self.stack_of(tid) {
             self.classifier.set_own_stack(stack.start.0..stack.end.0);
         }
         Some(self.observe(&untouched))

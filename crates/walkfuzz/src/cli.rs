@@ -40,6 +40,10 @@ pub(crate) enum Command {
     Replay(ReplayArgs),
     /// Make it happen again: a finding, a run, an input, a killed process's record, a JVM's crash log.
     Repro(ReproArgs),
+    /// Write a finding as a folder that crashes the same JVM with cc and javac alone.
+    Export(ExportArgs),
+    /// Explain a finding on one page: for the terminal, a browser or a bug tracker.
+    Explain(ExplainArgs),
     /// Measure: guard, loops, step engine, start-up, guidance; every figure beside its baseline.
     Bench(BenchArgs),
     /// Print a completion script.
@@ -274,6 +278,62 @@ pub(crate) struct ReplayArgs {
     /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+    walkfuzz export 137e88
+    walkfuzz export 20260301T093000.123Z-4711:137e88 --out reproducer
+    walkfuzz export walkfuzz-runs/RUN/artifacts/HASH --json
+    sh export-137e88e015f9/run.sh /usr/lib/jvm/java-17-openjdk-amd64")]
+pub(crate) struct ExportArgs {
+    /// The finding: its id, the beginning of it, RUNFOLDER:ID, or the path of its artifact.
+    pub(crate) finding: String,
+    /// The folder to write; `export-ID` when left out. It must be new or empty.
+    #[arg(long)]
+    pub(crate) out: Option<PathBuf>,
+    /// Where run folders are.
+    #[arg(long, default_value = "walkfuzz-runs")]
+    pub(crate) runs: PathBuf,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n    walkfuzz explain c9308f\n    walkfuzz explain c9308f --out finding.html\n    walkfuzz explain walkfuzz-runs/RUN:c9308f --format markdown"
+)]
+pub(crate) struct ExplainArgs {
+    /// A finding: its id or the beginning of it, RUNFOLDER:ID, or the path of its artifact.
+    pub(crate) finding: String,
+    /// How the page looks; by --out's name when left out, else text.
+    #[arg(long, value_enum)]
+    pub(crate) format: Option<ExplainFormat>,
+    /// Write the page to this file.
+    #[arg(long)]
+    pub(crate) out: Option<PathBuf>,
+    /// Where run folders are.
+    #[arg(long, default_value = "walkfuzz-runs")]
+    pub(crate) runs: PathBuf,
+    /// The folder of the finding's JDK, if walkfuzz does not find it by itself.
+    #[arg(long)]
+    pub(crate) jdk: Option<PathBuf>,
+    /// Print JSON: the finding, and the page's sections.
+    #[arg(long, conflicts_with = "format")]
+    pub(crate) json: bool,
+}
+
+/// How the page of a finding looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ExplainFormat {
+    /// For a terminal.
+    Text,
+    /// For a bug tracker.
+    Markdown,
+    /// One file for a browser.
+    Html,
 }
 
 #[derive(Debug, Args)]

@@ -5,6 +5,8 @@
     reason = "a test's helpers may fail loudly as well"
 )]
 
+mod explain;
+mod export;
 mod jdks;
 mod replay;
 mod repros;
