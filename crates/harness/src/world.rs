@@ -6,7 +6,9 @@ use walkfuzz_context::landscape::WALKED_STACK_WORDS;
 use walkfuzz_context::witness::{NaturalClass, WitnessTable};
 use walkfuzz_context::{Address, Arch, LandscapeTable, Pc, Registers, ValueClass};
 use walkfuzz_engine::{Filter, HeldStack, Moment};
-use walkfuzz_guard::{SafeFetchSite, read_checked, read_word, set_jvm_handler, set_safefetch};
+use walkfuzz_guard::{
+    SafeFetchSite, read_checked, read_word, set_jvm_handler, set_poison_page, set_safefetch,
+};
 use walkfuzz_symbols::{InstructionKind, InstructionMap, Modules, safefetch_sites};
 use walkfuzz_vmstructs::{
     CodeMap, HotSpot, LiveMemory, Maps, Nmethod, Span, Survey, Tid, fill, method_name, survey,
@@ -93,6 +95,7 @@ impl World {
         let assert_poison = symbol("g_assert_poison")
             .and_then(|at| read_word(Address(at)).ok())
             .filter(|page| *page != 0);
+        set_poison_page(assert_poison);
         let mut world = Self {
             assert_poison,
             safefetch,
