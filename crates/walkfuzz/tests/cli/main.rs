@@ -7,6 +7,7 @@
 
 mod explain;
 mod jdks;
+mod shared_code;
 mod steps;
 mod support;
 mod usage;
