@@ -25,8 +25,8 @@ pub(crate) fn find_finding(text: &str, runs: &Path) -> Result<(RunFolder, Findin
         } else {
             runs.join(named)
         };
-        let folder = RunFolder::open(&folder)?;
-        return of_id(id, &[folder.clone()], &folder.path().display().to_string());
+        let place = folder.display().to_string();
+        return of_id(id, &[RunFolder::open(&folder)?], &place);
     }
     if text.contains('/') {
         return Err(Failure::usage(format_args!(

@@ -8,6 +8,7 @@ mod child;
 mod cli;
 mod doctor;
 mod explain;
+mod export;
 mod failure;
 mod finding;
 mod finding_words;
@@ -15,6 +16,7 @@ mod fuzz;
 mod in_jvm;
 mod jdk;
 mod report;
+mod repro;
 mod step;
 mod table;
 mod tools;
@@ -34,6 +36,8 @@ fn main() -> ExitCode {
         Command::Fuzz(args) => fuzz::run(&args),
         Command::Step(args) => step::run(&args),
         Command::Report(args) => report::run(&args),
+        Command::Repro(args) => repro::run(&args),
+        Command::Export(args) => export::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Completions { shell } => completions(shell),

@@ -6,7 +6,9 @@
 )]
 
 mod explain;
+mod export;
 mod jdks;
+mod repros;
 mod shared_code;
 mod steps;
 mod support;
