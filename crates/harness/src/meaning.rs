@@ -266,7 +266,7 @@ impl<'a> Meanings<'a> {
     }
 
     fn metadata(&self, word: u64) -> Option<String> {
-        if word % 8 != 0 {
+        if !word.is_multiple_of(8) {
             return None;
         }
         self.method(Address(word))
