@@ -7,8 +7,8 @@ use walkfuzz_context::codec::perturbation_to_bytes;
 use walkfuzz_context::{Arch, Batch, DepthLimit, Grade, Perturbation, Registers, Tier, Witness};
 use walkfuzz_engine::Moment;
 use walkfuzz_record::finding::{
-    FaultSite, FindingBlob, FindingInput, FindingOutcome, FindingRegisters, KnownMatch,
-    Portability, Reliability, hex, hex_bytes,
+    FaultSite, FindingBlob, FindingCapsule, FindingInput, FindingOutcome, FindingRegisters,
+    KnownMatch, Portability, Reliability, hex, hex_bytes,
 };
 use walkfuzz_record::{
     Finding, FindingVerdict, Generation, KOfN, OutcomeKind, ProcessOutcome, Record, RunFacts,
@@ -91,6 +91,7 @@ pub(crate) fn finding(parts: &Parts<'_>) -> Finding {
         blob: code_at(world, pc),
         moment: None,
         input: FindingInput::default(),
+        capsule: FindingCapsule::default(),
         engine: parts.engine.name().to_owned(),
         thread: moment.worker as u32,
         reliability: Reliability::default(),
@@ -183,6 +184,16 @@ pub(crate) fn refine(
         .unwrap_or_default();
     batch.set_walks(&[*smallest]);
     keep_input(run, finding, smallest, &batch);
+    finding.capsule = examined.capsule.clone();
+    if let Some(path) = &finding.capsule.path {
+        let path = run.path().join(path);
+        let path = std::path::absolute(&path).unwrap_or(path);
+        let command = format!(
+            "walkfuzz replay {}",
+            replay::quoted(&path.display().to_string())
+        );
+        finding.commands.insert(0, command);
+    }
 }
 
 /// Title, tier, witness and verdict, which follow from one another.
@@ -315,6 +326,7 @@ pub(crate) fn death(remains: &Remains<'_>) -> Finding {
         },
         moment: None,
         input: FindingInput::default(),
+        capsule: FindingCapsule::default(),
         engine: engine.name().to_owned(),
         thread: 0,
         reliability: Reliability::default(),

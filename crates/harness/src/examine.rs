@@ -12,11 +12,14 @@ use walkfuzz_context::{Address, Arch, Edit, Pc, Perturbation, Registers};
 use walkfuzz_engine::{Ended, FrozenCopy, FrozenEnd, Moment, Shared, freeze};
 use walkfuzz_guard::{keep_stacks, kept_stack, read_word};
 use walkfuzz_record::WalkOutcome;
-use walkfuzz_record::finding::{FaultRegister, FindingBlob, FindingMoment, FindingRegisters};
+use walkfuzz_record::finding::{
+    FaultRegister, FindingBlob, FindingCapsule, FindingMoment, FindingRegisters,
+};
 use walkfuzz_symbols::{SymbolisedPc, unwind};
 use walkfuzz_vmstructs::Tid;
 use walkfuzz_walkers::{MAX_DEPTH, TraceBuffer, Walker};
 
+use crate::capsules::{self, Wanted};
 use crate::describe::{self, Control};
 use crate::meaning::Meanings;
 use crate::minimise::minimise;
@@ -91,6 +94,9 @@ pub(crate) struct Examined {
     pub(crate) thread: u8,
     /// As in the suspect.
     pub(crate) steps: u8,
+    /// The walk in a file.
+    #[serde(default)]
+    pub(crate) capsule: FindingCapsule,
     /// The code at the walked pc.
     pub(crate) blob: FindingBlob,
     /// What the thread was doing.
@@ -105,6 +111,7 @@ pub(crate) fn start(
     names: &Names,
     suspect: &Suspect,
     path: PathBuf,
+    jvm: &str,
 ) -> std::io::Result<FrozenCopy> {
     freeze(moment, LIMIT, |moment| {
         let mut examiner = Examiner {
@@ -115,7 +122,7 @@ pub(crate) fn start(
             trace: TraceBuffer::new(),
             control: TraceBuffer::new(),
         };
-        if let Some(examined) = examiner.examine(moment) {
+        if let Some(examined) = examiner.examine(moment, &path, jvm) {
             let _ = write(&path, &examined);
         }
     })
@@ -145,7 +152,7 @@ struct Examiner<'a> {
 }
 
 impl Examiner<'_> {
-    fn examine(&mut self, moment: &mut Moment) -> Option<Examined> {
+    fn examine(&mut self, moment: &mut Moment, result: &Path, jvm: &str) -> Option<Examined> {
         let untouched = moment.untouched;
         let given = self.suspect.perturbation;
         // The last survey may be hundreds of parks old, and threads run in code that was compiled since.
@@ -191,6 +198,19 @@ impl Examiner<'_> {
             }
             _ => (fault.pc().0, 0, 0),
         };
+        let capsule = if matches!(outcome, WalkOutcome::Fault(_)) {
+            let wanted = Wanted {
+                registers: after,
+                depth: self.suspect.depth,
+                signature: self.suspect.signature.clone(),
+                perturbation: smallest.display(Arch::NATIVE).to_string(),
+                jvm: jvm.to_owned(),
+                minimise: true,
+            };
+            capsules::of_fault(moment, self.world, self.walker, &wanted, &fault, result)
+        } else {
+            FindingCapsule::default()
+        };
         let tid = Tid(moment.thread.tid);
         let class = self.world.classifier.class(&self.world.code, &after);
         let meanings = Meanings::new(self.world, &untouched, tid);
@@ -203,6 +223,7 @@ impl Examiner<'_> {
             frames: self.control.frames(frames),
         };
         Some(Examined {
+            capsule,
             repeated,
             perturbation: walkfuzz_context::codec::perturbation_to_bytes(Arch::NATIVE, &smallest),
             tier: tier as u8,

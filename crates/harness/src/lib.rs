@@ -8,6 +8,7 @@
 mod assemble;
 pub mod blocks;
 pub mod campaign;
+pub mod capsules;
 pub mod classify;
 mod describe;
 mod error;

@@ -42,6 +42,8 @@ pub struct World {
     serial: u64,
     /// The held thread's stack.
     pub stack: HeldStack,
+    /// The JVM's SafeFetch loads.
+    pub safefetch: Vec<SafeFetchSite>,
     /// The page that HotSpot touches when a check fails (`g_assert_poison`, debug.hpp): a fault there is a failed guarantee.
     pub assert_poison: Option<u64>,
     /// How long the last survey took.
@@ -71,6 +73,7 @@ impl World {
         let memory = LiveMemory::new();
         let hotspot = HotSpot::attach(&memory, &symbol)
             .map_err(|error| HarnessError::VmStructs(error.to_string()))?;
+        let mut safefetch = Vec::new();
         if let Some(table) = table {
             let sites: Vec<SafeFetchSite> =
                 safefetch_sites(table, base, |at| read_word(Address(at)).ok())
@@ -81,6 +84,7 @@ impl World {
                     })
                     .collect();
             set_safefetch(&sites)?;
+            safefetch = sites;
         }
         let maps = Maps::read_own().map_err(|error| HarnessError::VmStructs(error.to_string()))?;
         let libjvm_text = maps.text_of("libjvm.so");
@@ -92,6 +96,7 @@ impl World {
             .filter(|page| *page != 0);
         let mut world = Self {
             assert_poison,
+            safefetch,
             hotspot,
             modules,
             code: CodeMap::new(CodeCache::default(), libjvm_text),

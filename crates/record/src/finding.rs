@@ -254,6 +254,15 @@ pub struct Reliability {
     pub portability: Option<Portability>,
 }
 
+/// The walk in a file, which replays without a JVM: docs/capsules.md.
+#[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct FindingCapsule {
+    /// The file, relative to the run folder.
+    pub path: Option<String>,
+    /// Why there is none, if it was tried.
+    pub problem: Option<String>,
+}
+
 /// One line of `findings.jsonl`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Finding {
@@ -286,6 +295,9 @@ pub struct Finding {
     pub moment: Option<FindingMoment>,
     /// The input.
     pub input: FindingInput,
+    /// The walk in a file.
+    #[serde(default)]
+    pub capsule: FindingCapsule,
     /// `live`, `step`, `frozen` or `capsule`.
     pub engine: String,
     /// Which of the engine's threads was walked.

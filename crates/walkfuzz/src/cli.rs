@@ -36,6 +36,8 @@ pub(crate) enum Command {
     Step(StepArgs),
     /// Show a run folder: for people, or as JSON.
     Report(ReportArgs),
+    /// Walk what a capsule holds again, without a JVM, and say whether it ends the same.
+    Replay(ReplayArgs),
     /// Make it happen again: a finding, a run, an input, a killed process's record, a JVM's crash log.
     Repro(ReproArgs),
     /// Write a finding as a folder that crashes the same JVM with cc and javac alone.
@@ -246,6 +248,36 @@ pub(crate) struct ReportArgs {
     /// Print every finding in full.
     #[arg(long)]
     pub(crate) findings: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+    walkfuzz replay walkfuzz-runs/RUN/capsules/0123456789ab.wfcap
+    walkfuzz replay FILE --times 1000
+    walkfuzz replay FILE --times 100000 --loop --json
+    walkfuzz replay FILE --refer SMALLER.wfcap
+
+Exit codes: 0 every walk ended as the capsule says, 1 one did not, 2 the file is no capsule that may be replayed,
+3 this machine does not allow it, 4 unknown: pages of a libjvm are needed that is not here")]
+pub(crate) struct ReplayArgs {
+    /// The capsule.
+    pub(crate) file: PathBuf,
+    /// How often.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) times: u64,
+    /// Walk again in the same process, instead of in a fresh one each time.
+    #[arg(long = "loop")]
+    pub(crate) looped: bool,
+    /// Walk in a sandboxed child at full speed, without ptrace. The judge is the replay without this.
+    #[arg(long, conflicts_with = "looped")]
+    pub(crate) in_process: bool,
+    /// Write the capsule again, with pages that are unchanged in a libjvm on this machine by reference.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) refer: Option<PathBuf>,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]

@@ -15,6 +15,7 @@ mod finding_words;
 mod fuzz;
 mod in_jvm;
 mod jdk;
+mod replay;
 mod report;
 mod repro;
 mod step;
@@ -36,6 +37,7 @@ fn main() -> ExitCode {
         Command::Fuzz(args) => fuzz::run(&args),
         Command::Step(args) => step::run(&args),
         Command::Report(args) => report::run(&args),
+        Command::Replay(args) => replay::run(&args),
         Command::Repro(args) => repro::run(&args),
         Command::Export(args) => export::run(&args),
         Command::Explain(args) => explain::run(&args),

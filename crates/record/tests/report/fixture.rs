@@ -5,8 +5,8 @@ use std::path::Path;
 use jiff::Timestamp;
 use walkfuzz_context::{Arch, BlobKind, Registers};
 use walkfuzz_record::finding::{
-    FaultRegister, FaultSite, FindingBlob, FindingInput, FindingMoment, FindingOutcome,
-    FindingRegisters, JavaFrame, KnownMatch, MemoryWord, Reliability,
+    FaultRegister, FaultSite, FindingBlob, FindingCapsule, FindingInput, FindingMoment,
+    FindingOutcome, FindingRegisters, JavaFrame, KnownMatch, MemoryWord, Reliability,
 };
 use walkfuzz_record::{
     Code, Counter, FaultRecord, Finding, FindingVerdict, Generation, JvmFacts, KOfN, MachineFacts,
@@ -153,6 +153,10 @@ pub(crate) fn finding(function: &str, tier: &str, verdict: FindingVerdict) -> Fi
             artifact: Some("artifacts/9f86d081".into()),
             artifact_sha256: Some("9f86d081".into()),
             index: Some(3),
+        },
+        capsule: FindingCapsule {
+            path: Some("capsules/0123456789ab.wfcap".into()),
+            problem: Some("none".into()),
         },
         engine: "live".into(),
         thread: 1,

@@ -8,6 +8,7 @@
 mod explain;
 mod export;
 mod jdks;
+mod replay;
 mod repros;
 mod shared_code;
 mod steps;
