@@ -38,7 +38,7 @@ pub(crate) enum Command {
     Report(ReportArgs),
     /// Walk what a capsule holds again, without a JVM, and say whether it ends the same.
     Replay(ReplayArgs),
-    /// Make it happen again: a finding, a run, an input, a killed process's record, a JVM's crash log.
+    /// Make it happen again: a finding, a run, an input, a capsule, a killed process's record, a JVM's crash log.
     Repro(ReproArgs),
     /// Write a finding as a folder that crashes the same JVM with cc and javac alone.
     Export(ExportArgs),
@@ -200,7 +200,7 @@ Examples:
     walkfuzz repro walkfuzz-runs/RUN --budget 10m --json
     walkfuzz repro walkfuzz-runs/RUN/record-4711.map --dry-run")]
 pub(crate) struct ReproArgs {
-    /// A finding's id (or its beginning), a run folder, an input, a record (`record-*.map`), or a crash log (`hs_err_pid*.log`).
+    /// A finding's id (or its beginning), a run folder, an input, a capsule, a record (`record-*.map`), or a crash log (`hs_err_pid*.log`).
     pub(crate) thing: String,
     /// How long to try, all in all: `90s`, `5m`, `1h`.
     #[arg(long, default_value = "60s", value_parser = duration)]

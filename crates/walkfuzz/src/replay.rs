@@ -1,6 +1,6 @@
 //! `walkfuzz replay`: does the walk in a capsule end as it did?
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
@@ -9,6 +9,7 @@ use walkfuzz_capsule::{
     in_process,
 };
 use walkfuzz_jvm::Places;
+use walkfuzz_record::KOfN;
 
 use crate::cli::ReplayArgs;
 use crate::failure::{ENVIRONMENT, Failure, UNKNOWN};
@@ -43,7 +44,7 @@ struct Answer {
 }
 
 pub(crate) fn run(args: &ReplayArgs) -> Result<(), Failure> {
-    let mut capsule = Capsule::read(&args.file).map_err(|error| bad_file(args, error))?;
+    let mut capsule = Capsule::read(&args.file).map_err(|error| bad_file(&args.file, error))?;
     let mut jdks = Jdks::default();
     if let Some(path) = &args.refer {
         let mut small = capsule.clone();
@@ -72,10 +73,7 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<(), Failure> {
     };
     let answer = tally.answer(args, &capsule, how);
     if let Some(Ended::SystemCall(number)) = answer.got {
-        return Err(Failure::usage(format_args!(
-            "{}: refused: its walk wants to make system call {number}, and a walk makes none",
-            args.file.display()
-        )));
+        return Err(refused(&args.file, number));
     }
     if args.json {
         print_json(&answer)?;
@@ -88,11 +86,53 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<(), Failure> {
     }
 }
 
-fn bad_file(args: &ReplayArgs, error: FormatError) -> Failure {
+fn bad_file(file: &Path, error: FormatError) -> Failure {
     match error {
         FormatError::Io { .. } => Failure::usage(error),
-        error => Failure::usage(format_args!("{}: {error}", args.file.display())),
+        error => Failure::usage(format_args!("{}: {error}", file.display())),
     }
+}
+
+fn refused(file: &Path, number: i64) -> Failure {
+    Failure::usage(format_args!(
+        "{}: refused: its walk wants to make system call {number}, and a walk makes none",
+        file.display()
+    ))
+}
+
+/// Walks of a capsule in fresh processes.
+pub(crate) struct Replayed {
+    pub(crate) signature: String,
+    pub(crate) walker: String,
+    pub(crate) jvm: String,
+    /// How many ended as the capsule says.
+    pub(crate) identical: KOfN,
+    /// In which way the first of the others did not.
+    pub(crate) differences: Vec<String>,
+}
+
+/// Walks the capsule `times` times, in a fresh process each time.
+pub(crate) fn replay(file: &Path, times: u64) -> Result<Replayed, Failure> {
+    let mut capsule = Capsule::read(file).map_err(|error| bad_file(file, error))?;
+    let mut jdks = Jdks::default();
+    capsule.resolve(|file| jdks.find(file))?;
+    let mut tally = Tally::new(capsule.facts.expected);
+    for _ in 0..times {
+        tally.count(|| Puppet::new(&capsule)?.walk())?;
+    }
+    if let Some(Ended::SystemCall(number)) = tally.first_other {
+        return Err(refused(file, number));
+    }
+    let differences = tally
+        .first_other
+        .map_or(Vec::new(), |other| tally.expected.differences(&other));
+    Ok(Replayed {
+        signature: capsule.facts.signature,
+        walker: capsule.facts.walker,
+        jvm: capsule.facts.jvm,
+        identical: KOfN::new(tally.identical, times),
+        differences,
+    })
 }
 
 impl From<PuppetError> for Failure {
