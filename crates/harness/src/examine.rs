@@ -155,6 +155,8 @@ impl Examiner<'_> {
     fn examine(&mut self, moment: &mut Moment, result: &Path, jvm: &str) -> Option<Examined> {
         let untouched = moment.untouched;
         let given = self.suspect.perturbation;
+        // The last survey may be hundreds of parks old, and threads run in code that was compiled since.
+        self.world.look_at_code_again(Tid(moment.thread.tid));
         let start_tier = self.tier(&untouched, &self.registers(&untouched, &given));
         let natural = self.natural_candidates(&untouched);
         let budget = if self.suspect.outcome == WalkOutcome::Hang {

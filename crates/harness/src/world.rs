@@ -11,7 +11,8 @@ use walkfuzz_guard::{
 };
 use walkfuzz_symbols::{InstructionKind, InstructionMap, Modules, safefetch_sites};
 use walkfuzz_vmstructs::{
-    CodeMap, HotSpot, LiveMemory, Maps, Nmethod, Span, Survey, Tid, fill, method_name, survey,
+    CodeCache, CodeMap, HotSpot, LiveMemory, Maps, Nmethod, Span, Survey, Tid, fill, method_name,
+    survey,
 };
 
 use crate::classify::Classifier;
@@ -101,7 +102,7 @@ impl World {
             safefetch,
             hotspot,
             modules,
-            code: CodeMap::new(walkfuzz_vmstructs::CodeCache::default(), libjvm_text),
+            code: CodeMap::new(CodeCache::default(), libjvm_text),
             landscape: LandscapeTable::new(),
             classifier: Classifier::new(0..0, Vec::new()),
             witness: Box::default(),
@@ -206,6 +207,21 @@ impl World {
         }
         self.survey_time = began.elapsed();
         true
+    }
+
+    /// Reads the code cache anew, and nothing else: code that came or went since the last survey. For frozen copies, whose landscape has to stay
+    /// as it was.
+    pub(crate) fn look_at_code_again(&mut self, tid: Tid) {
+        let Ok(cache) = CodeCache::read(&self.hotspot, &self.memory) else {
+            return;
+        };
+        self.code = CodeMap::new(cache, self.libjvm_text);
+        let stacks = self.stacks.iter();
+        let stacks = stacks.map(|(_, stack)| stack.start.0..stack.end.0);
+        self.classifier = Classifier::new(0..0, stacks.collect());
+        if let Some(stack) = self.stack_of(tid) {
+            self.classifier.set_own_stack(stack.start.0..stack.end.0);
+        }
     }
 
     fn adopt(&mut self, mut survey: Survey) {

@@ -10,6 +10,7 @@ mod export;
 mod jdks;
 mod replay;
 mod repros;
+mod shared_code;
 mod steps;
 mod support;
 mod usage;
