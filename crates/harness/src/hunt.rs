@@ -375,9 +375,20 @@ impl Hunt {
 
     /// Waits for examinations under way, and writes everything down.
     pub(crate) fn finish(&mut self, world: &World) {
+        /// A wait that nobody notices needs no word.
+        const NOTICEABLE: Duration = Duration::from_millis(500);
         let began = Instant::now();
+        let mut said = false;
         while self.running() > 0 && began.elapsed() < LAST_WAIT {
             self.poll(world);
+            if !said && began.elapsed() > NOTICEABLE {
+                said = true;
+                eprintln!(
+                    "walkfuzz: waiting for {} examinations, at most {} s; Ctrl-C spares the wait",
+                    self.running(),
+                    LAST_WAIT.as_secs()
+                );
+            }
             std::thread::sleep(Duration::from_millis(5));
         }
         for index in 0..self.cases.len() {

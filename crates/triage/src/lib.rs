@@ -4,6 +4,7 @@
 //! here panics on what a crashed process left behind, however damaged.
 #![forbid(unsafe_code)]
 
+pub mod crash_plan;
 pub mod dedupe;
 pub mod hs_err;
 pub mod interval;
@@ -13,8 +14,9 @@ pub mod signature;
 pub mod verdict;
 pub mod version;
 
+pub use crash_plan::{CompilerMode, CrashPlan, WalkedFrom};
 pub use dedupe::{Entry, Findings, Seen};
-pub use hs_err::{Cause, CrashLog, Frame, FrameKind};
+pub use hs_err::{Cause, CrashLog, Frame, FrameKind, WalkerCrash};
 pub use interval::{Rate, share_text};
 pub use known_issues::{KnownIssue, KnownIssues, Match, Query};
 pub use process::{Blame, Death, Ended, Exit, blame, classify};

@@ -1,6 +1,7 @@
 //! The command line, as data.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
@@ -35,6 +36,8 @@ pub(crate) enum Command {
     Step(StepArgs),
     /// Show a run folder: for people, or as JSON.
     Report(ReportArgs),
+    /// Make it happen again: a finding, a run, an input, a killed process's record, a JVM's crash log.
+    Repro(ReproArgs),
     /// Write a finding as a folder that crashes the same JVM with cc and javac alone.
     Export(ExportArgs),
     /// Measure: guard, loops, step engine, start-up, guidance; every figure beside its baseline.
@@ -184,6 +187,48 @@ pub(crate) struct StepArgs {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Ends with: reproduced (exit code 0), not reproduced or not a walker crash (1), unknown (4).
+
+Examples:
+    walkfuzz repro 6379944d61ec
+    walkfuzz repro hs_err_pid4711.log --budget 5m
+    walkfuzz repro walkfuzz-runs/RUN --budget 10m --json
+    walkfuzz repro walkfuzz-runs/RUN/record-4711.map --dry-run")]
+pub(crate) struct ReproArgs {
+    /// A finding's id (or its beginning), a run folder, an input, a record (`record-*.map`), or a crash log (`hs_err_pid*.log`).
+    pub(crate) thing: String,
+    /// How long to try, all in all: `90s`, `5m`, `1h`.
+    #[arg(long, default_value = "60s", value_parser = duration)]
+    pub(crate) budget: Duration,
+    /// Another JDK than the original's: a folder, a feature version or a full version.
+    #[arg(long)]
+    pub(crate) jdk: Option<String>,
+    /// Another collector than the original's.
+    #[arg(long, value_parser = ["serial", "parallel", "g1", "z", "shenandoah", "epsilon"])]
+    pub(crate) gc: Option<String>,
+    /// Where run folders are, and where a new one is made.
+    #[arg(long, default_value = "walkfuzz-runs")]
+    pub(crate) runs: PathBuf,
+    /// Say what would be done, and stop.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Print the answer as JSON; everything else goes to stderr.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `90s`, `5m`, `1h 30m`; at least a second.
+fn duration(text: &str) -> Result<Duration, String> {
+    let span: jiff::SignedDuration = text.parse().map_err(|_| "a time such as 90s, 5m or 1h")?;
+    let duration = Duration::try_from(span).unwrap_or_default();
+    if duration < Duration::from_secs(1) {
+        return Err("at least 1s".to_owned());
+    }
+    Ok(duration)
+}
+
+#[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n    walkfuzz report\n    walkfuzz report --findings\n    walkfuzz report walkfuzz-runs/RUN --json"
 )]
@@ -296,6 +341,13 @@ pub(crate) enum InJvm {
     Loop {
         /// How long.
         seconds: u32,
+    },
+    /// A supervised survey without libFuzzer.
+    Campaign {
+        /// How long.
+        seconds: u32,
+        /// Inputs to begin with.
+        seeds: Vec<PathBuf>,
     },
     /// Untouched walks, unsupervised.
     Natural {

@@ -25,8 +25,12 @@ pub(crate) fn find_finding(text: &str, runs: &Path) -> Result<(RunFolder, Findin
         } else {
             runs.join(named)
         };
-        let place = folder.display().to_string();
-        return of_id(id, &[RunFolder::open(&folder)?], &place);
+        let folder = RunFolder::open(&folder)?;
+        return of_id(
+            id,
+            std::slice::from_ref(&folder),
+            &folder.path().display().to_string(),
+        );
     }
     if text.contains('/') {
         return Err(Failure::usage(format_args!(

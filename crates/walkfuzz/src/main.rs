@@ -14,6 +14,7 @@ mod fuzz;
 mod in_jvm;
 mod jdk;
 mod report;
+mod repro;
 mod step;
 mod table;
 mod tools;
@@ -33,6 +34,7 @@ fn main() -> ExitCode {
         Command::Fuzz(args) => fuzz::run(&args),
         Command::Step(args) => step::run(&args),
         Command::Report(args) => report::run(&args),
+        Command::Repro(args) => repro::run(&args),
         Command::Export(args) => export::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Completions { shell } => completions(shell),

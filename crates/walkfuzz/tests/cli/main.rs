@@ -7,6 +7,7 @@
 
 mod export;
 mod jdks;
+mod repros;
 mod steps;
 mod support;
 mod usage;
