@@ -58,6 +58,8 @@ fn finding(perturbation: &str) -> Finding {
         count: 1,
         tainted: false,
         known: Vec::new(),
+        moment: None,
+        capsule: None,
         jvm: JvmFacts {
             version: "17.0.15".into(),
             vendor: "Debian".into(),

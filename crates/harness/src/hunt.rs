@@ -124,6 +124,11 @@ impl Hunt {
         }
     }
 
+    /// The JVM's version.
+    pub(crate) fn jvm_version(&self) -> &str {
+        &self.facts.jvm.version
+    }
+
     /// Counts an occurrence. True if somebody should [`pursue`](Self::pursue) it.
     pub(crate) fn notice(&mut self, outcome: &WalkOutcome) -> bool {
         let Some(&case) = self.sites.get(&names::site(outcome)) else {
@@ -211,7 +216,16 @@ impl Hunt {
             return;
         }
         case.attempts += 1;
-        match examine::start(moment, world, walker, &self.names, &suspect, result.clone()) {
+        let jvm = &self.facts.jvm.version;
+        match examine::start(
+            moment,
+            world,
+            walker,
+            &self.names,
+            &suspect,
+            result.clone(),
+            jvm,
+        ) {
             Ok(copy) => case.stage = Stage::Examining(Box::new(Examination { copy, result })),
             Err(_) if case.attempts >= ATTEMPTS => case.stage = Stage::Settled,
             Err(_) => {}

@@ -41,6 +41,8 @@ pub struct World {
     serial: u64,
     /// The held thread's stack.
     pub stack: HeldStack,
+    /// The JVM's SafeFetch loads.
+    pub safefetch: Vec<SafeFetchSite>,
     /// The page that HotSpot touches when a check fails (`g_assert_poison`, debug.hpp): a fault there is a failed guarantee.
     pub assert_poison: Option<u64>,
     /// How long the last survey took.
@@ -70,6 +72,7 @@ impl World {
         let memory = LiveMemory::new();
         let hotspot = HotSpot::attach(&memory, &symbol)
             .map_err(|error| HarnessError::VmStructs(error.to_string()))?;
+        let mut safefetch = Vec::new();
         if let Some(table) = table {
             let sites: Vec<SafeFetchSite> =
                 safefetch_sites(table, base, |at| read_word(Address(at)).ok())
@@ -80,6 +83,7 @@ impl World {
                     })
                     .collect();
             set_safefetch(&sites)?;
+            safefetch = sites;
         }
         let maps = Maps::read_own().map_err(|error| HarnessError::VmStructs(error.to_string()))?;
         let libjvm_text = maps.text_of("libjvm.so");
@@ -91,6 +95,7 @@ impl World {
             .filter(|page| *page != 0);
         let mut world = Self {
             assert_poison,
+            safefetch,
             hotspot,
             modules,
             code: CodeMap::new(walkfuzz_vmstructs::CodeCache::default(), libjvm_text),
@@ -124,6 +129,24 @@ impl World {
                 walkfuzz_guard::JvmHandler,
             >(handler)));
         }
+    }
+
+    /// The JVM's memory.
+    pub(crate) fn memory(&self) -> &LiveMemory {
+        &self.memory
+    }
+
+    /// The stacks of the Java threads, as of the last survey.
+    pub(crate) fn stacks(&self) -> &[(Tid, Span)] {
+        &self.stacks
+    }
+
+    /// The stack of a Java thread that the last survey saw.
+    pub(crate) fn stack_of(&self, tid: Tid) -> Option<Span> {
+        let mut stacks = self.stacks.iter();
+        stacks
+            .find(|(known, _)| *known == tid)
+            .map(|(_, stack)| *stack)
     }
 
     /// The distance from a `JavaThread` to its `JNIEnv`.
@@ -226,7 +249,7 @@ impl World {
         self.landscape
             .set_walked_stack(untouched.sp().0, near, |word| is_return_address(code, word));
         let tid = Tid(moment.thread.tid);
-        if let Some((_, stack)) = self.stacks.iter().find(|(known, _)| *known == tid) {
+        if let Some(stack) = self.stack_of(tid) {
             self.classifier.set_own_stack(stack.start.0..stack.end.0);
         }
         Some(self.observe(&untouched))

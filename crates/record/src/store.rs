@@ -5,6 +5,7 @@
 //!   run.json            facts of the run
 //!   findings.jsonl      findings and later sightings, appended
 //!   processes.jsonl     what became of each JVM process, appended
+//!   variants.jsonl      findings tried on other JVMs, appended
 //!   record-<pid>.map    mapped records, one per process
 //!   histograms/         hdrhistogram exports
 //!   artifacts/          inputs by SHA-256
@@ -32,10 +33,12 @@ use crate::reader::{Record, RecordReader};
 use crate::recorder::{Options, Recorder};
 use crate::summary::{Evidence, Summary};
 use crate::totals::Totals;
+use crate::variant::Variant;
 
 const RUN: &str = "run.json";
 const FINDINGS: &str = "findings.jsonl";
 const PROCESSES: &str = "processes.jsonl";
+const VARIANTS: &str = "variants.jsonl";
 
 /// A run folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -125,6 +128,12 @@ impl RunFolder {
     #[must_use]
     pub fn artifacts(&self) -> PathBuf {
         self.path.join("artifacts")
+    }
+
+    /// Where capsules are kept. Made by whoever writes the first one.
+    #[must_use]
+    pub fn capsules(&self) -> PathBuf {
+        self.path.join("capsules")
     }
 
     /// Where histograms are exported to.
@@ -256,6 +265,27 @@ impl RunFolder {
         let lines = text.split(|&byte| byte == b'\n');
         Ok(lines
             .filter_map(|line| serde_json::from_slice(line).ok())
+            .collect())
+    }
+
+    /// Appends how a finding did on another JVM.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn append_variant(&self, variant: &Variant) -> Result<(), StoreError> {
+        self.append(VARIANTS, variant).map(drop)
+    }
+
+    /// Where else a finding was tried, in the order in which that was done; damaged lines are left out.
+    ///
+    /// # Errors
+    /// The file cannot be read.
+    pub fn variants(&self, finding: &str) -> Result<Vec<Variant>, StoreError> {
+        let text = self.lines(VARIANTS)?;
+        let lines = text.split(|&byte| byte == b'\n');
+        Ok(lines
+            .filter_map(|line| serde_json::from_slice::<Variant>(line).ok())
+            .filter(|variant| variant.schema == SCHEMA && variant.finding == finding)
             .collect())
     }
 

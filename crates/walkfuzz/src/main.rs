@@ -7,12 +7,15 @@ mod checkout;
 mod child;
 mod cli;
 mod doctor;
+mod explain;
 mod export;
 mod failure;
 mod finding;
+mod finding_words;
 mod fuzz;
 mod in_jvm;
 mod jdk;
+mod replay;
 mod report;
 mod repro;
 mod step;
@@ -34,8 +37,10 @@ fn main() -> ExitCode {
         Command::Fuzz(args) => fuzz::run(&args),
         Command::Step(args) => step::run(&args),
         Command::Report(args) => report::run(&args),
+        Command::Replay(args) => replay::run(&args),
         Command::Repro(args) => repro::run(&args),
         Command::Export(args) => export::run(&args),
+        Command::Explain(args) => explain::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Completions { shell } => completions(shell),
         Command::Man => manual(),

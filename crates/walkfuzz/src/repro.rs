@@ -16,10 +16,14 @@ use walkfuzz_record::{FindingVerdict, Record, RunFolder};
 
 use crate::cli::ReproArgs;
 use crate::failure::{Failure, INTERRUPTED};
+use crate::replay::replay;
 use crate::repro::answer::Reproduction;
 use crate::repro::crash_log::{Lead, lead};
 use crate::repro::plan::{Plan, Wishes};
 use crate::repro::thing::Thing;
+
+/// Walks of a capsule: they are all alike, or something is wrong with this machine.
+const REPLAYS: u64 = 20;
 
 pub(crate) fn run(args: &ReproArgs) -> Result<(), Failure> {
     let wishes = Wishes {
@@ -37,6 +41,18 @@ pub(crate) fn run(args: &ReproArgs) -> Result<(), Failure> {
                 Vec::new()
             }
         },
+        Thing::Capsule(path) if args.dry_run => {
+            eprintln!(
+                "walkfuzz: will replay {} {REPLAYS} times, without a JVM",
+                path.display()
+            );
+            return Ok(());
+        }
+        Thing::Capsule(path) => {
+            let replayed = replay(&path, REPLAYS)?;
+            reproductions.push(Reproduction::replayed(&path, replayed));
+            Vec::new()
+        }
         thing => plans(thing, &wishes, args)?,
     };
     // Several findings share the time.
@@ -85,11 +101,7 @@ fn plans(thing: Thing, wishes: &Wishes, args: &ReproArgs) -> Result<Vec<Plan>, F
             Ok(vec![Plan::for_input(what, path, None, wishes)?])
         }
         Thing::Record(record) => Ok(vec![for_record(&record, wishes, args)?]),
-        Thing::Capsule(path) => Err(Failure::usage(format_args!(
-            "{} is a capsule: replay it with `walkfuzz replay {0}`",
-            path.display()
-        ))),
-        Thing::CrashLog(path, _) => Err(Failure::usage(path.display())),
+        Thing::Capsule(_) | Thing::CrashLog(..) => Ok(Vec::new()),
     }
 }
 

@@ -6,8 +6,8 @@ use serde::Serialize;
 use serde_json::Value;
 use walkfuzz_record::finding::Sighting;
 use walkfuzz_record::{
-    Counter, Finding, FindingVerdict, Generation, ProcessOutcome, SCHEMA, Summary, Totals,
-    fold_lines, layout,
+    Counter, Finding, FindingVerdict, Generation, KOfN, ProcessOutcome, SCHEMA, Summary, Totals,
+    Variant, fold_lines, layout,
 };
 
 use crate::fixture::{at, facts, finding, process};
@@ -22,7 +22,9 @@ fn docs() -> String {
 fn paths(value: &Value, prefix: &str, into: &mut BTreeSet<String>) {
     match value {
         // Names of registers are data.
-        Value::Object(_) if ["registers.before", "registers.after"].contains(&prefix) => {
+        Value::Object(_)
+            if ["registers.before", "registers.after", "registers.meanings"].contains(&prefix) =>
+        {
             into.insert(prefix.to_owned());
         }
         Value::Object(fields) => {
@@ -95,6 +97,16 @@ fn every_field_is_documented() {
     assert_documented(&facts(), "## Facts of a run: `run.json`");
     let end = process(ProcessOutcome::AbortInWalk);
     assert_documented(&end, "## Ends of processes: `processes.jsonl`");
+    let variant = Variant {
+        schema: SCHEMA,
+        finding: finding.id.clone(),
+        jvm: finding.jvm.clone(),
+        mode: "default".into(),
+        engine: "frozen".into(),
+        reproduced: KOfN::new(7, 20),
+        at: at(2),
+    };
+    assert_documented(&variant, "## Findings on other JVMs: `variants.jsonl`");
     let folded = fold_lines(serde_json::to_string(&finding).unwrap().as_bytes());
     let folder = tempfile::tempdir().unwrap();
     let walks = crate::fixture::Walks {

@@ -1,14 +1,19 @@
 //! How a reproduction ended, for people and as JSON.
 
 use std::fmt::Write as _;
+use std::path::Path;
 
 use serde::Serialize;
 use walkfuzz_record::finding::Reliability;
 use walkfuzz_record::{Interval, KOfN, KnownMatch, RunFolder, Verdict};
 
 use crate::failure::{FINDINGS, UNKNOWN};
+use crate::replay::Replayed;
 use crate::repro::campaign::Outcome;
 use crate::repro::plan::Plan;
+
+/// Differences that a screen shows; the JSON has all.
+const SHOWN: usize = 10;
 
 /// The end of a reproduction.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -26,6 +31,20 @@ pub(crate) enum Answer {
         reliability: Reliability,
         /// The smallest perturbation that does it.
         perturbation: String,
+    },
+    /// A capsule's walk ended as it says, each time.
+    Replayed {
+        /// Its signature, or what it holds instead.
+        title: String,
+        /// Walks in fresh processes.
+        identical: KOfN,
+    },
+    /// A capsule's walk ended otherwise.
+    Different {
+        /// Walks in fresh processes that ended as it says.
+        identical: KOfN,
+        /// How the first of the others ended.
+        differences: Vec<String>,
     },
     /// It did not.
     NotReproduced {
@@ -50,8 +69,10 @@ impl Answer {
     /// The program's exit code for it: 0, 1 for what did not come back, 4 if nothing was proven.
     pub(crate) fn exit_code(&self) -> u8 {
         match self {
-            Answer::Reproduced { .. } => 0,
-            Answer::NotReproduced { .. } | Answer::NotAWalkerCrash { .. } => FINDINGS,
+            Answer::Reproduced { .. } | Answer::Replayed { .. } => 0,
+            Answer::NotReproduced { .. }
+            | Answer::Different { .. }
+            | Answer::NotAWalkerCrash { .. } => FINDINGS,
             Answer::Unknown { .. } => UNKNOWN,
         }
     }
@@ -135,6 +156,34 @@ impl Reproduction {
         }
     }
 
+    /// What walks of a capsule came to.
+    pub(crate) fn replayed(file: &Path, replayed: Replayed) -> Self {
+        let Replayed {
+            signature,
+            walker,
+            jvm,
+            identical,
+            differences,
+        } = replayed;
+        let answer = if identical.k == identical.of {
+            Answer::Replayed {
+                title: if signature.is_empty() {
+                    format!("a walk of {walker}")
+                } else {
+                    signature
+                },
+                identical,
+            }
+        } else {
+            Answer::Different {
+                identical,
+                differences,
+            }
+        };
+        let what = format!("capsule {}: {walker} of JDK {jvm}", file.display());
+        Self::settled(what, answer, Vec::new())
+    }
+
     /// A few lines for a terminal.
     pub(crate) fn render(&self) -> String {
         let mut text = format!("{}\n", self.what);
@@ -162,6 +211,28 @@ impl Reproduction {
                 }
                 line("smallest", perturbation.clone());
                 line("finding", id.clone());
+            }
+            Answer::Replayed { title, identical } => line(
+                "reproduced",
+                format!(
+                    "{title}, {} of {} in fresh processes, without a JVM",
+                    identical.k, identical.of
+                ),
+            ),
+            Answer::Different {
+                identical,
+                differences,
+            } => {
+                line(
+                    "different",
+                    format!(
+                        "{} of {} ended as the capsule says",
+                        identical.k, identical.of
+                    ),
+                );
+                for difference in differences.iter().take(SHOWN) {
+                    line("", difference.clone());
+                }
             }
             Answer::NotReproduced { walks, interval } => line(
                 "not reproduced",

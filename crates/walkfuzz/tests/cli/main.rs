@@ -5,8 +5,10 @@
     reason = "a test's helpers may fail loudly as well"
 )]
 
+mod explain;
 mod export;
 mod jdks;
+mod replay;
 mod repros;
 mod steps;
 mod support;
