@@ -59,7 +59,7 @@ fn finding(perturbation: &str) -> Finding {
         tainted: false,
         known: Vec::new(),
         moment: None,
-        capsule: None,
+        capsule: Default::default(),
         jvm: JvmFacts {
             version: "17.0.15".into(),
             vendor: "Debian".into(),
