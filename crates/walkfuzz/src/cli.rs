@@ -375,10 +375,12 @@ pub(crate) enum BenchPart {
     Fuzz,
     /// Guided against blind fuzzing: sites found, and time to each.
     Guided,
+    /// From a fault to its capsule, replays, crash logs.
+    Repro,
 }
 
 impl BenchPart {
-    pub(crate) const ALL: [BenchPart; 7] = [
+    pub(crate) const ALL: [BenchPart; 8] = [
         BenchPart::Guard,
         BenchPart::Start,
         BenchPart::Bare,
@@ -386,6 +388,7 @@ impl BenchPart {
         BenchPart::Step,
         BenchPart::Fuzz,
         BenchPart::Guided,
+        BenchPart::Repro,
     ];
 }
 
