@@ -6,7 +6,7 @@ use std::time::Duration;
 use walkfuzz_context::Registers;
 use walkfuzz_guard::{Alarm, Fault, GuardSlot, call, read_registers, write_registers};
 use walkfuzz_record::Code;
-use walkfuzz_walkers::{Start, ThreadHandle, TraceBuffer, Walker};
+use walkfuzz_walkers::{Call, Start, ThreadHandle, TraceBuffer, Walker};
 
 use crate::arch::ticks;
 use crate::worker::Worker;
@@ -118,10 +118,7 @@ impl Moment {
         depth: i32,
         trace: &mut TraceBuffer,
     ) -> Option<Walked> {
-        let context: *mut libc::ucontext_t = &raw mut *self.scratch;
-        // SAFETY: the scratch context is ours.
-        unsafe { write_registers(context, registers) };
-        let prepared = walker.prepare(trace, depth, self.thread, Start::Context(context.cast()))?;
+        let prepared = self.prepare(walker, registers, depth, trace)?;
         let near_before = self.slot.near_misses();
         let began = ticks();
         // SAFETY: the calling thread is the slot's owner (it is parked and carries this flow), and the walker's contract
@@ -148,6 +145,20 @@ impl Moment {
             near_misses,
             ticks,
         })
+    }
+
+    /// The call that [`walk`](Self::walk) would make, for those who make it elsewhere. Its context is this moment's: the next walk changes it.
+    pub fn prepare(
+        &mut self,
+        walker: &dyn Walker,
+        registers: &Registers,
+        depth: i32,
+        trace: &mut TraceBuffer,
+    ) -> Option<Call> {
+        let context: *mut libc::ucontext_t = &raw mut *self.scratch;
+        // SAFETY: the scratch context is ours.
+        unsafe { write_registers(context, registers) };
+        walker.prepare(trace, depth, self.thread, Start::Context(context.cast()))
     }
 
     /// The fault of the last walk that ended with [`Ended::Faulted`].

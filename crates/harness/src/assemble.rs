@@ -4,13 +4,11 @@ use std::path::Path;
 
 use jiff::Timestamp;
 use walkfuzz_context::codec::perturbation_to_bytes;
-use walkfuzz_context::{
-    Address, Arch, Batch, DepthLimit, Grade, NaturalClass, Perturbation, Registers, Tier, Witness,
-};
+use walkfuzz_context::{Arch, Batch, DepthLimit, Grade, Perturbation, Registers, Tier, Witness};
 use walkfuzz_engine::Moment;
 use walkfuzz_record::finding::{
-    FaultSite, FindingBlob, FindingInput, FindingOutcome, FindingRegisters, KnownMatch,
-    Portability, Reliability, hex, hex_bytes,
+    FaultSite, FindingBlob, FindingCapsule, FindingInput, FindingOutcome, FindingRegisters,
+    KnownMatch, Portability, Reliability, hex, hex_bytes,
 };
 use walkfuzz_record::{
     Finding, FindingVerdict, Generation, KOfN, OutcomeKind, ProcessOutcome, Record, RunFacts,
@@ -20,6 +18,7 @@ use walkfuzz_symbols::short_name;
 use walkfuzz_triage::{CrashLog, Ended, JdkVersion, KnownIssues, Query, Signal, Signature};
 use walkfuzz_walkers::Walker;
 
+use crate::describe::code_at;
 use crate::examine::{Examined, Suspect};
 use crate::replay;
 use crate::settings::EngineKind;
@@ -36,7 +35,6 @@ pub(crate) struct Parts<'a> {
     pub(crate) batch: &'a Batch,
     pub(crate) moment: &'a Moment,
     pub(crate) after: &'a Registers,
-    pub(crate) class: NaturalClass,
     pub(crate) tier: Tier,
     pub(crate) witness: Witness,
     pub(crate) tainted: bool,
@@ -53,7 +51,6 @@ pub(crate) fn finding(parts: &Parts<'_>) -> Finding {
     } = parts;
     let now = Timestamp::now();
     let pc = parts.after.pc();
-    let described = world.describe_code(pc);
     let site = match suspect.outcome {
         WalkOutcome::Fault(fault) | WalkOutcome::Wrote(fault) => {
             let place = world.modules.symbolise(fault.pc);
@@ -65,6 +62,8 @@ pub(crate) fn finding(parts: &Parts<'_>) -> Finding {
                 offset: Some(hex(place.module_offset)),
                 build_id: place.build_id,
                 backtrace: Vec::new(),
+                registers: Vec::new(),
+                accessed: None,
             })
         }
         _ => None,
@@ -89,13 +88,10 @@ pub(crate) fn finding(parts: &Parts<'_>) -> Finding {
         outcome: outcome(&suspect.outcome),
         registers: FindingRegisters::new(&moment.untouched, parts.after),
         site,
-        blob: FindingBlob {
-            kind: world.code.kind(Address(pc.0)).name().to_owned(),
-            name: described.as_ref().map(|(name, _)| name.clone()),
-            offset: described.and_then(|(_, offset)| offset),
-            offset_class: Some(parts.class.offset.name().to_owned()),
-        },
+        blob: code_at(world, pc),
+        moment: None,
         input: FindingInput::default(),
+        capsule: FindingCapsule::default(),
         engine: parts.engine.name().to_owned(),
         thread: moment.worker as u32,
         reliability: Reliability::default(),
@@ -173,10 +169,13 @@ pub(crate) fn refine(
         site.pc = hex(examined.fault_pc);
         site.instruction.clone_from(&examined.instruction);
         site.backtrace.clone_from(&examined.backtrace);
+        site.registers.clone_from(&examined.at_the_fault);
+        site.accessed.clone_from(&examined.accessed);
         finding.outcome.address = Some(hex(examined.address));
         finding.outcome.code = Some(examined.code);
     }
     finding.blob = examined.blob.clone();
+    finding.moment = Some(examined.moment.clone());
     let mut batch = Batch::untouched(Arch::NATIVE);
     (batch.thread, batch.steps) = (examined.thread, examined.steps);
     batch.depth = u16::try_from(examined.depth)
@@ -185,6 +184,16 @@ pub(crate) fn refine(
         .unwrap_or_default();
     batch.set_walks(&[*smallest]);
     keep_input(run, finding, smallest, &batch);
+    finding.capsule = examined.capsule.clone();
+    if let Some(path) = &finding.capsule.path {
+        let path = run.path().join(path);
+        let path = std::path::absolute(&path).unwrap_or(path);
+        let command = format!(
+            "walkfuzz replay {}",
+            replay::quoted(&path.display().to_string())
+        );
+        finding.commands.insert(0, command);
+    }
 }
 
 /// Title, tier, witness and verdict, which follow from one another.
@@ -316,7 +325,9 @@ pub(crate) fn death(remains: &Remains<'_>) -> Finding {
             offset: None,
             offset_class: None,
         },
+        moment: None,
         input: FindingInput::default(),
+        capsule: FindingCapsule::default(),
         engine: engine.name().to_owned(),
         thread: 0,
         reliability: Reliability::default(),

@@ -44,6 +44,9 @@ pub enum HarnessError {
     /// The run folder.
     #[error(transparent)]
     Store(#[from] walkfuzz_record::StoreError),
+    /// A walk could not be kept in a file.
+    #[error("no capsule: {0}")]
+    Capsule(String),
     /// A system call.
     #[error("{what}: {source}")]
     System {

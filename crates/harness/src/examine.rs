@@ -9,13 +9,19 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use walkfuzz_context::tier::{Position, Tier, WalkMode};
 use walkfuzz_context::{Address, Arch, Edit, Pc, Perturbation, Registers};
-use walkfuzz_engine::{FrozenCopy, FrozenEnd, Moment, Shared, freeze};
-use walkfuzz_guard::{keep_stacks, kept_stack, read_checked, read_word};
+use walkfuzz_engine::{Ended, FrozenCopy, FrozenEnd, Moment, Shared, freeze};
+use walkfuzz_guard::{keep_stacks, kept_stack, read_word};
 use walkfuzz_record::WalkOutcome;
-use walkfuzz_record::finding::{FindingBlob, FindingRegisters};
-use walkfuzz_symbols::{SymbolisedPc, instruction_at, unwind};
-use walkfuzz_walkers::{TraceBuffer, Walker};
+use walkfuzz_record::finding::{
+    FaultRegister, FindingBlob, FindingCapsule, FindingMoment, FindingRegisters,
+};
+use walkfuzz_symbols::{SymbolisedPc, unwind};
+use walkfuzz_vmstructs::Tid;
+use walkfuzz_walkers::{MAX_DEPTH, TraceBuffer, Walker};
 
+use crate::capsules::{self, Wanted};
+use crate::describe::{self, Control};
+use crate::meaning::Meanings;
 use crate::minimise::minimise;
 use crate::names::Names;
 use crate::walks::outcome;
@@ -78,14 +84,23 @@ pub(crate) struct Examined {
     pub(crate) instruction: Option<String>,
     /// Native frames from the fault outwards, as text.
     pub(crate) backtrace: Vec<String>,
+    /// The registers at the fault.
+    pub(crate) at_the_fault: Vec<FaultRegister>,
+    /// What was accessed, in words.
+    pub(crate) accessed: Option<String>,
     /// As in the suspect: a smaller perturbation of the same batch is all that the search looks for.
     pub(crate) depth: i32,
     /// As in the suspect.
     pub(crate) thread: u8,
     /// As in the suspect.
     pub(crate) steps: u8,
-    /// What the walked pc lies in.
+    /// The walk in a file.
+    #[serde(default)]
+    pub(crate) capsule: FindingCapsule,
+    /// The code at the walked pc.
     pub(crate) blob: FindingBlob,
+    /// What the thread was doing.
+    pub(crate) moment: FindingMoment,
 }
 
 /// Starts the examination of `suspect` in a copy of `moment`. Its result appears at `path`.
@@ -96,6 +111,7 @@ pub(crate) fn start(
     names: &Names,
     suspect: &Suspect,
     path: PathBuf,
+    jvm: &str,
 ) -> std::io::Result<FrozenCopy> {
     freeze(moment, LIMIT, |moment| {
         let mut examiner = Examiner {
@@ -104,8 +120,9 @@ pub(crate) fn start(
             names,
             suspect,
             trace: TraceBuffer::new(),
+            control: TraceBuffer::new(),
         };
-        if let Some(examined) = examiner.examine(moment) {
+        if let Some(examined) = examiner.examine(moment, &path, jvm) {
             let _ = write(&path, &examined);
         }
     })
@@ -146,29 +163,21 @@ pub(crate) fn walk_unrecorded(
     wrote.map_or(outcome, WalkOutcome::Wrote)
 }
 
-/// The instruction at `pc` of this process as text.
-pub(crate) fn instruction_text(pc: Pc) -> Option<String> {
-    let mut bytes = [0; 16];
-    let readable = (1..=bytes.len()).rev().find(|&length| {
-        bytes
-            .get_mut(..length)
-            .is_some_and(|part| read_checked(Address(pc.0), part).is_ok())
-    })?;
-    instruction_at(Arch::NATIVE, bytes.get(..readable)?, pc)
-}
-
 struct Examiner<'a> {
     world: &'a mut World,
     walker: &'a dyn Walker,
     names: &'a Names,
     suspect: &'a Suspect,
     trace: Box<TraceBuffer>,
+    control: Box<TraceBuffer>,
 }
 
 impl Examiner<'_> {
-    fn examine(&mut self, moment: &mut Moment) -> Option<Examined> {
+    fn examine(&mut self, moment: &mut Moment, result: &Path, jvm: &str) -> Option<Examined> {
         let untouched = moment.untouched;
         let given = self.suspect.perturbation;
+        // The last survey may be hundreds of parks old, and threads run in code that was compiled since.
+        self.world.look_at_code_again(Tid(moment.thread.tid));
         let start_tier = self.tier(&untouched, &self.registers(&untouched, &given));
         let natural = self.natural_candidates(&untouched);
         let budget = if self.suspect.outcome == WalkOutcome::Hang {
@@ -195,6 +204,7 @@ impl Examiner<'_> {
                 repeated = (repeated.0 + u64::from(same), repeated.1 + 1);
             }
         }
+        let control = self.control(moment, &untouched);
         // Walk once more here, for the details of the smallest form.
         keep_stacks(Box::leak(vec![0; STACK_BYTES].into_boxed_slice()));
         let outcome = self.walk(moment, &after);
@@ -209,32 +219,71 @@ impl Examiner<'_> {
             }
             _ => (fault.pc().0, 0, 0),
         };
-        let instruction = instruction_text(Pc(fault_pc));
-        let described = self.world.describe_code(after.pc());
-        let kind = self.world.code.kind(Address(after.pc().0));
+        let capsule = if matches!(outcome, WalkOutcome::Fault(_)) {
+            let wanted = Wanted {
+                registers: after,
+                depth: self.suspect.depth,
+                signature: self.suspect.signature.clone(),
+                perturbation: smallest.display(Arch::NATIVE).to_string(),
+                jvm: jvm.to_owned(),
+                minimise: true,
+            };
+            capsules::of_fault(moment, self.world, self.walker, &wanted, &fault, result)
+        } else {
+            FindingCapsule::default()
+        };
+        let tid = Tid(moment.thread.tid);
         let class = self.world.classifier.class(&self.world.code, &after);
+        let meanings = Meanings::new(self.world, &untouched, tid);
+        let faulted = matches!(outcome, WalkOutcome::Fault(_) | WalkOutcome::Hang);
+        let has_address = matches!(outcome, WalkOutcome::Fault(_) | WalkOutcome::Wrote(_));
+        let accessed = Some(address).filter(|_| has_address);
+        let frames = usize::try_from(control.unwrap_or(0)).unwrap_or(0);
+        let control = Control {
+            returned: control,
+            frames: self.control.frames(frames),
+        };
         Some(Examined {
+            capsule,
             repeated,
             perturbation: walkfuzz_context::codec::perturbation_to_bytes(Arch::NATIVE, &smallest),
             tier: tier as u8,
             walks,
             class: class.index(),
-            registers: FindingRegisters::new(&untouched, &after),
+            registers: FindingRegisters {
+                meanings: describe::registers(&meanings, &untouched, &after),
+                ..FindingRegisters::new(&untouched, &after)
+            },
             fault_pc,
             address,
             code,
-            instruction,
+            instruction: describe::instruction(Pc(fault_pc)),
             backtrace,
+            at_the_fault: if faulted {
+                describe::at_the_fault(&meanings, &fault)
+            } else {
+                Vec::new()
+            },
+            accessed: accessed.and_then(|address| meanings.accessed(address, code)),
             depth: self.suspect.depth,
             thread: self.suspect.thread,
             steps: self.suspect.steps,
             blob: FindingBlob {
-                kind: kind.name().to_owned(),
-                name: described.as_ref().map(|(name, _)| name.clone()),
-                offset: described.and_then(|(_, offset)| offset),
                 offset_class: Some(class.offset.name().to_owned()),
+                ..describe::code_at(meanings.world, after.pc())
             },
+            moment: describe::moment(&meanings, &untouched, &after, accessed, &control),
         })
+    }
+
+    /// The walk of the untouched context: its frames stay in `self.control`.
+    fn control(&mut self, moment: &mut Moment, untouched: &Registers) -> Option<i32> {
+        let depth = MAX_DEPTH as i32;
+        let walked = moment.walk(self.walker, untouched, depth, &mut self.control)?;
+        match walked.ended {
+            Ended::Returned(code) => Some(code.0),
+            Ended::Overran(_) | Ended::Faulted => None,
+        }
     }
 
     /// Where the last walk stood when it was given up, up to the walker's entry.

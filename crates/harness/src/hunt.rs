@@ -124,6 +124,11 @@ impl Hunt {
         }
     }
 
+    /// The JVM's version.
+    pub(crate) fn jvm_version(&self) -> &str {
+        &self.facts.jvm.version
+    }
+
     /// Counts an occurrence. True if somebody should [`pursue`](Self::pursue) it.
     pub(crate) fn notice(&mut self, outcome: &WalkOutcome) -> bool {
         let Some(&case) = self.sites.get(&names::site(outcome)) else {
@@ -211,7 +216,16 @@ impl Hunt {
             return;
         }
         case.attempts += 1;
-        match examine::start(moment, world, walker, &self.names, &suspect, result.clone()) {
+        let jvm = &self.facts.jvm.version;
+        match examine::start(
+            moment,
+            world,
+            walker,
+            &self.names,
+            &suspect,
+            result.clone(),
+            jvm,
+        ) {
             Ok(copy) => case.stage = Stage::Examining(Box::new(Examination { copy, result })),
             Err(_) if case.attempts >= ATTEMPTS => case.stage = Stage::Settled,
             Err(_) => {}
@@ -249,7 +263,6 @@ impl Hunt {
             batch: &alone,
             moment,
             after: &after,
-            class,
             tier,
             witness: world.witness.witness(class),
             tainted: self.recovered,
@@ -376,9 +389,20 @@ impl Hunt {
 
     /// Waits for examinations under way, and writes everything down.
     pub(crate) fn finish(&mut self, world: &World) {
+        /// A wait that nobody notices needs no word.
+        const NOTICEABLE: Duration = Duration::from_millis(500);
         let began = Instant::now();
+        let mut said = false;
         while self.running() > 0 && began.elapsed() < LAST_WAIT {
             self.poll(world);
+            if !said && began.elapsed() > NOTICEABLE {
+                said = true;
+                eprintln!(
+                    "walkfuzz: waiting for {} examinations, at most {} s; Ctrl-C spares the wait",
+                    self.running(),
+                    LAST_WAIT.as_secs()
+                );
+            }
             std::thread::sleep(Duration::from_millis(5));
         }
         for index in 0..self.cases.len() {

@@ -242,6 +242,54 @@ impl Session {
         self.blocks.as_ref()
     }
 
+    /// Keeps an untouched walk of a fresh moment in a file: at most `depth` frames, memory that it does not need as zeros if `minimise`. Returns
+    /// what it came to.
+    ///
+    /// # Errors
+    /// When no thread can be held any more, or why there is no capsule.
+    pub fn capture_healthy(
+        &mut self,
+        depth: i32,
+        minimise: bool,
+        path: &std::path::Path,
+    ) -> Result<walkfuzz_capsule::Outcome, HarnessError> {
+        let Self {
+            engine,
+            world,
+            walker,
+            hunt,
+            ..
+        } = self;
+        let request = Request {
+            worker: None,
+            kind: 0,
+            steps: 0,
+            fresh: true,
+            natural: &|_| {},
+        };
+        let jvm = hunt.jvm_version().to_owned();
+        let mut kept = Err("no moment was visited".to_owned());
+        engine.visit(&request, &mut |moment| {
+            let wanted = crate::capsules::Wanted {
+                registers: moment.untouched,
+                depth,
+                signature: String::new(),
+                perturbation: String::new(),
+                jvm: jvm.clone(),
+                minimise,
+            };
+            let healthy = |outcome: &walkfuzz_capsule::Outcome| match outcome {
+                walkfuzz_capsule::Outcome::Frames(frames) if frames.frames > 0 => Ok(()),
+                other => Err(format!("an untouched walk does not succeed: {other}")),
+            };
+            kept = crate::capsules::keep(moment, world, &**walker, &wanted, healthy, path);
+        })?;
+        kept.map_err(HarnessError::Capsule)?;
+        walkfuzz_capsule::Capsule::read(path)
+            .map(|capsule| capsule.facts.expected)
+            .map_err(|error| HarnessError::Capsule(error.to_string()))
+    }
+
     /// Runs one input.
     ///
     /// # Errors

@@ -6,10 +6,13 @@ use walkfuzz_context::landscape::WALKED_STACK_WORDS;
 use walkfuzz_context::witness::{NaturalClass, WitnessTable};
 use walkfuzz_context::{Address, Arch, LandscapeTable, Pc, Registers, ValueClass};
 use walkfuzz_engine::{Filter, HeldStack, Moment};
-use walkfuzz_guard::{SafeFetchSite, read_checked, read_word, set_jvm_handler, set_safefetch};
+use walkfuzz_guard::{
+    SafeFetchSite, read_checked, read_word, set_jvm_handler, set_poison_page, set_safefetch,
+};
 use walkfuzz_symbols::{InstructionKind, InstructionMap, Modules, safefetch_sites};
 use walkfuzz_vmstructs::{
-    CodeMap, HotSpot, LiveMemory, Maps, Nmethod, Span, Survey, Tid, fill, method_name, survey,
+    CodeCache, CodeMap, HotSpot, LiveMemory, Maps, Nmethod, Span, Survey, Tid, fill, method_name,
+    survey,
 };
 
 use crate::classify::Classifier;
@@ -41,6 +44,8 @@ pub struct World {
     serial: u64,
     /// The held thread's stack.
     pub stack: HeldStack,
+    /// The JVM's SafeFetch loads.
+    pub safefetch: Vec<SafeFetchSite>,
     /// The page that HotSpot touches when a check fails (`g_assert_poison`, debug.hpp): a fault there is a failed guarantee.
     pub assert_poison: Option<u64>,
     /// How long the last survey took.
@@ -70,6 +75,7 @@ impl World {
         let memory = LiveMemory::new();
         let hotspot = HotSpot::attach(&memory, &symbol)
             .map_err(|error| HarnessError::VmStructs(error.to_string()))?;
+        let mut safefetch = Vec::new();
         if let Some(table) = table {
             let sites: Vec<SafeFetchSite> =
                 safefetch_sites(table, base, |at| read_word(Address(at)).ok())
@@ -80,6 +86,7 @@ impl World {
                     })
                     .collect();
             set_safefetch(&sites)?;
+            safefetch = sites;
         }
         let maps = Maps::read_own().map_err(|error| HarnessError::VmStructs(error.to_string()))?;
         let libjvm_text = maps.text_of("libjvm.so");
@@ -89,11 +96,13 @@ impl World {
         let assert_poison = symbol("g_assert_poison")
             .and_then(|at| read_word(Address(at)).ok())
             .filter(|page| *page != 0);
+        set_poison_page(assert_poison);
         let mut world = Self {
             assert_poison,
+            safefetch,
             hotspot,
             modules,
-            code: CodeMap::new(walkfuzz_vmstructs::CodeCache::default(), libjvm_text),
+            code: CodeMap::new(CodeCache::default(), libjvm_text),
             landscape: LandscapeTable::new(),
             classifier: Classifier::new(0..0, Vec::new()),
             witness: Box::default(),
@@ -124,6 +133,24 @@ impl World {
                 walkfuzz_guard::JvmHandler,
             >(handler)));
         }
+    }
+
+    /// The JVM's memory.
+    pub(crate) fn memory(&self) -> &LiveMemory {
+        &self.memory
+    }
+
+    /// The stacks of the Java threads, as of the last survey.
+    pub(crate) fn stacks(&self) -> &[(Tid, Span)] {
+        &self.stacks
+    }
+
+    /// The stack of a Java thread that the last survey saw.
+    pub(crate) fn stack_of(&self, tid: Tid) -> Option<Span> {
+        let mut stacks = self.stacks.iter();
+        stacks
+            .find(|(known, _)| *known == tid)
+            .map(|(_, stack)| *stack)
     }
 
     /// The distance from a `JavaThread` to its `JNIEnv`.
@@ -182,6 +209,21 @@ impl World {
         true
     }
 
+    /// Reads the code cache anew, and nothing else: code that came or went since the last survey. For frozen copies, whose landscape has to stay
+    /// as it was.
+    pub(crate) fn look_at_code_again(&mut self, tid: Tid) {
+        let Ok(cache) = CodeCache::read(&self.hotspot, &self.memory) else {
+            return;
+        };
+        self.code = CodeMap::new(cache, self.libjvm_text);
+        let stacks = self.stacks.iter();
+        let stacks = stacks.map(|(_, stack)| stack.start.0..stack.end.0);
+        self.classifier = Classifier::new(0..0, stacks.collect());
+        if let Some(stack) = self.stack_of(tid) {
+            self.classifier.set_own_stack(stack.start.0..stack.end.0);
+        }
+    }
+
     fn adopt(&mut self, mut survey: Survey) {
         let stacks: Vec<(Tid, Span)> = survey
             .threads
@@ -226,7 +268,7 @@ impl World {
         self.landscape
             .set_walked_stack(untouched.sp().0, near, |word| is_return_address(code, word));
         let tid = Tid(moment.thread.tid);
-        if let Some((_, stack)) = self.stacks.iter().find(|(known, _)| *known == tid) {
+        if let Some(stack) = self.stack_of(tid) {
             self.classifier.set_own_stack(stack.start.0..stack.end.0);
         }
         Some(self.observe(&untouched))

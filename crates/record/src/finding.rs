@@ -77,6 +77,9 @@ pub struct FindingRegisters {
     pub after: BTreeMap<String, String>,
     /// Names whose words differ, in the architecture's order.
     pub edited: Vec<String>,
+    /// What program counter, stack pointer, frame pointer and the edited words of `after` are, as far as that was found out.
+    #[serde(default)]
+    pub meanings: BTreeMap<String, String>,
 }
 
 impl FindingRegisters {
@@ -99,6 +102,7 @@ impl FindingRegisters {
                 .filter(|(_, (before, after))| before != after)
                 .map(|(name, _)| (*name).to_owned())
                 .collect(),
+            meanings: BTreeMap::new(),
         }
     }
 }
@@ -120,6 +124,67 @@ pub struct FaultSite {
     pub build_id: Option<String>,
     /// Native frames from the fault outwards.
     pub backtrace: Vec<String>,
+    /// The registers at the fault, in the architecture's order; empty until the finding was examined, and for walks that write.
+    #[serde(default)]
+    pub registers: Vec<FaultRegister>,
+    /// What the accessed address is.
+    #[serde(default)]
+    pub accessed: Option<String>,
+}
+
+/// A register at the fault.
+#[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct FaultRegister {
+    /// Its name.
+    pub name: String,
+    /// Its word, in hex.
+    pub value: String,
+    /// What that is.
+    pub meaning: Option<String>,
+}
+
+/// A word of the process's memory that a walk from the finding's context may read.
+#[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct MemoryWord {
+    /// Where it lies, in hex.
+    pub address: String,
+    /// The word, in hex; absent where nothing can be read.
+    pub value: Option<String>,
+    /// What is kept at that place, e.g. `sp+0x18, return address of Work.spin(I)I`.
+    pub place: String,
+    /// What the word is.
+    pub meaning: Option<String>,
+}
+
+/// A Java frame of the control walk.
+#[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct JavaFrame {
+    /// Class, name and descriptor; its id in hex if they cannot be read.
+    pub method: String,
+    /// Bytecode index; -3 in a native method.
+    pub bci: i32,
+}
+
+/// The most [`JavaFrame`]s that a finding keeps.
+pub const MOST_FRAMES: usize = 32;
+/// The most [`MemoryWord`]s that a finding keeps.
+pub const MOST_WORDS: usize = 64;
+
+/// What the thread was doing when it was held, and what its walk may read: seen in the frozen copy that examined the finding.
+#[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct FindingMoment {
+    /// Java frames of the control walk, the innermost first, at most [`MOST_FRAMES`].
+    pub frames: Vec<JavaFrame>,
+    /// How many the control walk gave; a code below 1 if it gave none, absent if it did something worse.
+    pub frames_in_all: Option<i32>,
+    /// The code that the thread was held in.
+    pub code: FindingBlob,
+    /// The instruction that the thread was held at.
+    pub instruction: Option<String>,
+    /// The instruction at the walked pc; absent where it cannot be read.
+    pub walked_instruction: Option<String>,
+    /// Memory around the context, by address, at most [`MOST_WORDS`].
+    pub words: Vec<MemoryWord>,
 }
 
 /// The code that the walked pc lies in.
@@ -131,8 +196,8 @@ pub struct FindingBlob {
     pub name: Option<String>,
     /// Offset of the pc from the blob's code begin, in bytes.
     pub offset: Option<u64>,
-    /// [`walkfuzz_context::witness::OffsetClass::name`]; absent in older files.
-    #[serde(default)]
+    /// [`walkfuzz_context::witness::OffsetClass::name`]; absent in older files, and where nobody asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub offset_class: Option<String>,
 }
 
@@ -192,6 +257,15 @@ pub struct Reliability {
     pub portability: Option<Portability>,
 }
 
+/// The walk in a file, which replays without a JVM: docs/capsules.md.
+#[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct FindingCapsule {
+    /// The file, relative to the run folder.
+    pub path: Option<String>,
+    /// Why there is none, if it was tried.
+    pub problem: Option<String>,
+}
+
 /// One line of `findings.jsonl`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Finding {
@@ -219,8 +293,14 @@ pub struct Finding {
     pub site: Option<FaultSite>,
     /// What the walked pc lies in.
     pub blob: FindingBlob,
+    /// What the thread was doing; absent until examined.
+    #[serde(default)]
+    pub moment: Option<FindingMoment>,
     /// The input.
     pub input: FindingInput,
+    /// The walk in a file.
+    #[serde(default)]
+    pub capsule: FindingCapsule,
     /// `live`, `step`, `frozen` or `capsule`.
     pub engine: String,
     /// Which of the engine's threads was walked.

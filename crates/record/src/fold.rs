@@ -1,7 +1,8 @@
 //! Folding `findings.jsonl`: many lines, several writers, one finding per signature.
 //!
-//! Counts of all lines add up, times widen. The content is that of the line with the lowest tier; between equals an untainted one, then the
-//! later one, so that what was confirmed or minimised later replaces what was first seen (such a line has `count` 0).
+//! Counts of all lines add up, times widen. The content is that of the line with the lowest tier; between equals an untainted one, then one
+//! that was examined, then the later one, so that what was confirmed or minimised later replaces what was first seen (such a line has `count` 0),
+//! and a second process that meets the same does not take that away again.
 //!
 //! Contract: pure and total over any bytes.
 
@@ -72,7 +73,7 @@ fn add_finding(by_id: &mut BTreeMap<String, Finding>, mut new: Finding) {
     let count = old.count.saturating_add(new.count);
     let first_seen = old.first_seen.min(new.first_seen);
     let last_seen = old.last_seen.max(new.last_seen);
-    let rank = |f: &Finding| (f.tier.clone(), f.tainted);
+    let rank = |f: &Finding| (f.tier.clone(), f.tainted, f.reliability.frozen.is_none());
     if rank(&new) > rank(old) {
         std::mem::swap(&mut new, old);
         // `new` now is the line that stays.

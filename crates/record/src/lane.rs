@@ -94,6 +94,10 @@ counters! {
 
 const _: () = assert!(Counter::ALL.len() <= COUNTERS);
 
+/// A walk of that many ticks (about 0.1 ms) was not walking all the time: its thread had lost its core. The walker's share is one of
+/// CPU time, so that no more of it counts there; the histograms have all of it.
+const PREEMPTED: u32 = 1 << 18;
+
 /// Register words that the running program's architecture has.
 const NATIVE_WORDS: usize = match Arch::NATIVE {
     Arch::X86_64 => 17,
@@ -326,7 +330,7 @@ impl Lane {
             WalkOutcome::Breach(_) | WalkOutcome::Wrote(_) => SLOT_BREACH,
         };
         count(&tally.codes, code % CODE_SLOTS);
-        self.add(Counter::WalkerTicks, u64::from(ticks));
+        self.add(Counter::WalkerTicks, u64::from(ticks.min(PREEMPTED)));
         let recent = &self.0.recent[number as usize % RECENT_WALKS];
         set(&recent.meta, meta.with_outcome(outcome).0);
         slot.sequence

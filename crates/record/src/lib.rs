@@ -23,6 +23,7 @@ pub mod lane_record;
 pub mod layout;
 mod mapped;
 pub mod outcome;
+pub mod patched;
 pub mod reader;
 pub mod recorder;
 pub mod render;

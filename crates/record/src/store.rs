@@ -130,6 +130,12 @@ impl RunFolder {
         self.path.join("artifacts")
     }
 
+    /// Where capsules are kept. Made by whoever writes the first one.
+    #[must_use]
+    pub fn capsules(&self) -> PathBuf {
+        self.path.join("capsules")
+    }
+
     /// Where histograms are exported to.
     #[must_use]
     pub fn histograms(&self) -> PathBuf {

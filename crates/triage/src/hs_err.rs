@@ -1,16 +1,34 @@
-//! HotSpot's crash log (`hs_err_pid*.log`), as far as an outcome needs it.
+//! HotSpot's crash log (`hs_err_pid*.log`): all of its sections.
 //!
 //! A crash log is written by a dying process: it may end anywhere, repeat itself, and hold any bytes. So parsing never
 //! fails; what is not there is `None` or empty. Lines are recognised by what they are, not by where they stand, because
-//! the order of sections changes between 8 and 26 (`src/hotspot/share/utilities/vmError.cpp`).
+//! the order of sections changes between 8 and 26 (`src/hotspot/share/utilities/vmError.cpp`). Time is linear in the log's
+//! length, and what is kept is bounded, however long the log.
 
 mod frame;
 mod header;
+mod memory;
+mod process;
+mod registers;
+mod section;
+mod settings;
+mod system;
+mod text;
+mod threads;
+mod walker;
 
 pub use frame::{Frame, FrameKind};
-pub use header::{Cause, SigInfo, ThreadLine};
+pub use header::{Cause, SigInfo};
+pub use memory::{CodeBytes, CodeNote, Note, StackWords};
+pub use process::{CodeHeap, EventLog, HeapSpan, MappedRange};
+pub use settings::{Flag, HandlerLine, VmArguments};
+pub use system::System;
+pub use threads::{StackLine, ThreadLine};
+pub use walker::{Sighting, WalkerCrash};
 
 use std::path::Path;
+
+use walkfuzz_context::{Arch, Registers};
 
 use crate::signature::{Kind, Signature};
 use crate::version::JdkVersion;
@@ -26,34 +44,77 @@ pub struct CrashLog {
     pub tid: Option<u32>,
     /// The version of the JDK.
     pub jdk: Option<JdkVersion>,
+    /// The line `JRE version:`, which names the vendor's build.
+    pub jre: Option<String>,
     /// The line `Java VM:`, which names mode, collector and platform.
     pub vm: Option<String>,
     /// The frame that the VM blames. Logs of failed checks have none.
     pub problematic: Option<Frame>,
+    /// The command line of the launcher.
+    pub command_line: Option<String>,
+    /// The machine, in the summary's words.
+    pub host: Option<String>,
+    /// When it was, and how long the JVM had been up.
+    pub time: Option<String>,
     /// `siginfo:`.
     pub siginfo: Option<SigInfo>,
     /// The thread that died.
     pub thread: Option<ThreadLine>,
+    /// Its stack.
+    pub stack: StackLine,
     /// Native frames, innermost first.
     pub native_frames: Vec<Frame>,
+    /// Whether the list of native frames ended with `...<more frames>...`.
+    pub more_native_frames: bool,
     /// Java frames, innermost first.
     pub java_frames: Vec<Frame>,
+    /// The registers at the crash.
+    pub registers: Option<Registers>,
+    /// What HotSpot takes the registers for.
+    pub register_notes: Vec<Note>,
+    /// The top of the stack.
+    pub top_of_stack: StackWords,
+    /// The code around the pc.
+    pub code_bytes: CodeBytes,
+    /// What HotSpot takes the topmost words of the stack for.
+    pub stack_notes: Vec<Note>,
+    /// `Lock stack of current Java thread`, from 21 on.
+    pub lock_stack: Vec<String>,
+    /// `Current CompileTask:`, if a compiler thread died.
+    pub compile_task: Option<String>,
+    /// All threads of the VM.
+    pub threads: Vec<ThreadLine>,
+    /// `VM state:`.
+    pub vm_state: Option<String>,
+    /// `VM Mutex/Monitor currently owned by a thread:`.
+    pub vm_locks: Option<String>,
+    /// Where the heap is.
+    pub heap: Option<HeapSpan>,
+    /// `Heap:`, the heap's parts.
+    pub heap_usage: Vec<String>,
+    /// Class data sharing.
+    pub cds: Option<String>,
+    /// The parts of the code cache.
+    pub code_heaps: Vec<CodeHeap>,
+    /// The VM's ring buffers of events.
+    pub events: Vec<EventLog>,
+    /// The process's mappings.
+    pub libraries: Vec<MappedRange>,
+    /// What the JVM was started with.
+    pub arguments: VmArguments,
+    /// The flags that are not at their default.
+    pub flags: Vec<Flag>,
+    /// The environment's variables that the VM cares for.
+    pub environment: Vec<(String, String)>,
+    /// The signal handlers.
+    pub handlers: Vec<HandlerLine>,
+    /// The machine.
+    pub system: System,
     /// How often the VM crashed again while it wrote the log.
     pub errors_while_reporting: u32,
     /// Whether the log has its last line.
     pub complete: bool,
 }
-
-/// Functions of libjvm by which an asynchronous walker is known on a stack, and the walker's short name.
-const WALKERS: [(&str, &str); 7] = [
-    ("AsyncGetCallTrace", "agct"),
-    ("AsyncGetStackTrace", "asgst"),
-    ("JfrStackTrace::record_async", "jfr"),
-    ("JfrThreadSampler", "jfr"),
-    ("JfrCPUTimeThreadSampling", "jfr-cpu"),
-    ("JfrSamplerThread", "jfr"),
-    ("OSThreadSampler", "jfr"),
-];
 
 /// Frames of the VM's own reporting, above the place that failed.
 const REPORTING: [&str; 7] = [
@@ -66,25 +127,11 @@ const REPORTING: [&str; 7] = [
     "report_vm_out_of_memory",
 ];
 
-#[derive(Clone, Copy, PartialEq)]
-enum Section {
-    None,
-    ProblematicFrame,
-    NativeFrames,
-    JavaFrames,
-}
-
 impl CrashLog {
     /// Reads a crash log's bytes. Bytes that are none give an empty log: see [`CrashLog::is_crash_log`].
     #[must_use]
     pub fn parse(bytes: &[u8]) -> Self {
-        let text = String::from_utf8_lossy(bytes);
-        let mut log = Self::default();
-        let mut section = Section::None;
-        for line in text.lines() {
-            section = log.line(line.trim_end(), section);
-        }
-        log
+        section::read(bytes)
     }
 
     /// Reads a crash log's file.
@@ -120,16 +167,13 @@ impl CrashLog {
     /// The asynchronous walker on the native stack, by its short name, if one is.
     #[must_use]
     pub fn walker(&self) -> Option<&'static str> {
-        self.native_frames
-            .iter()
-            .chain(&self.problematic)
-            .filter_map(|frame| frame.function.as_deref())
-            .find_map(|function| {
-                let (_, walker) = WALKERS
-                    .iter()
-                    .find(|(name, _)| function.starts_with(name))?;
-                Some(*walker)
-            })
+        walker::on_stack(self).map(|sighting| sighting.walker)
+    }
+
+    /// Whether an asynchronous walker crashed, and why one may say so.
+    #[must_use]
+    pub fn walker_crash(&self) -> WalkerCrash {
+        walker::judge(self)
     }
 
     /// The crash's signature; `walker` overrides what the stack tells. `None` if the log does not say why the JVM died.
@@ -151,68 +195,80 @@ impl CrashLog {
         }
     }
 
-    fn line(&mut self, line: &str, section: Section) -> Section {
-        if line.starts_with('#') {
-            return self.header_line(line.trim_start_matches('#').trim(), section);
+    /// The architecture, from the platform that the VM names.
+    #[must_use]
+    pub fn arch(&self) -> Option<Arch> {
+        let vm = self.vm.as_deref()?;
+        if vm.contains("-amd64") || vm.contains("-x86_64") {
+            Some(Arch::X86_64)
+        } else if vm.contains("-aarch64") {
+            Some(Arch::Aarch64)
+        } else {
+            None
         }
-        if line.starts_with("Native frames:") {
-            return Section::NativeFrames;
-        }
-        if line.starts_with("Java frames:") {
-            return Section::JavaFrames;
-        }
-        if line.starts_with("[error occurred during error reporting") {
-            self.errors_while_reporting = self.errors_while_reporting.saturating_add(1);
-            return section;
-        }
-        if matches!(section, Section::NativeFrames | Section::JavaFrames) {
-            // `...<more frames>...` and 25's `[timeout occurred ...]` end a list as an empty line does.
-            if let Some(frame) = Frame::parse(line) {
-                let frames = match section {
-                    Section::NativeFrames => &mut self.native_frames,
-                    _ => &mut self.java_frames,
-                };
-                frames.push(frame);
-                return section;
-            }
-        }
-        if line == "END." {
-            self.complete = true;
-        } else if let Some(rest) = line.strip_prefix("siginfo:") {
-            self.siginfo = self.siginfo.take().or_else(|| SigInfo::parse(rest));
-        } else if let Some(rest) = line.strip_prefix("Current thread ") {
-            self.thread = self.thread.take().or_else(|| ThreadLine::parse(rest));
-        }
-        Section::None
     }
 
-    /// A line of the summary in front, without its `#`.
-    fn header_line(&mut self, line: &str, section: Section) -> Section {
-        self.pid = self.pid.or_else(|| header::number_after(line, "pid="));
-        self.tid = self.tid.or_else(|| header::number_after(line, "tid="));
-        if section == Section::ProblematicFrame {
-            self.problematic = self.problematic.take().or_else(|| Frame::parse(line));
-            return Section::None;
-        }
-        if line == "Problematic frame:" {
-            return Section::ProblematicFrame;
-        }
-        if let Some(rest) = line.strip_prefix("JRE version:") {
-            self.jdk = self.jdk.take().or_else(|| header::jdk_version(rest));
-        } else if let Some(rest) = line.strip_prefix("Java VM:") {
-            self.vm.get_or_insert_with(|| rest.trim().to_owned());
-            self.jdk = self.jdk.take().or_else(|| header::jdk_version(rest));
-        } else if let Some(cause) = Cause::parse(line) {
-            if self.cause.is_none() {
-                self.cause = Some(cause);
-                (self.pid, self.tid) = (
-                    header::number_after(line, "pid="),
-                    header::number_after(line, "tid="),
-                );
-            }
-        } else if let Some(cause) = &mut self.cause {
-            cause.continue_with(line);
-        }
-        Section::None
+    /// The collector, as the option `--gc` names it.
+    #[must_use]
+    pub fn collector(&self) -> Option<&'static str> {
+        let by_flag = || {
+            let on = self.flags.iter().filter(|flag| flag.value == "true");
+            on.filter_map(|flag| settings::collector_of_flag(&flag.name))
+                .next()
+        };
+        let by_option = || {
+            let options = self.options().split_whitespace();
+            options
+                .filter_map(|option| option.strip_prefix("-XX:+"))
+                .filter_map(settings::collector_of_flag)
+                .next_back()
+        };
+        self.vm
+            .as_deref()
+            .and_then(settings::collector_of_vm)
+            .or_else(by_flag)
+            .or_else(by_option)
+    }
+
+    /// The JVM's options: of the section, or of a log cut off before it the command line.
+    #[must_use]
+    pub fn options(&self) -> &str {
+        let options = self.arguments.options.as_deref();
+        options.or(self.command_line.as_deref()).unwrap_or("")
+    }
+
+    /// The value of a flag that is not at its default.
+    #[must_use]
+    pub fn flag(&self, name: &str) -> Option<&str> {
+        let flag = self.flags.iter().find(|flag| flag.name == name)?;
+        Some(&flag.value)
+    }
+
+    /// The base of libjvm: its lowest mapping, or what a frame in it tells.
+    #[must_use]
+    pub fn libjvm_base(&self) -> Option<u64> {
+        let mapped = self
+            .libraries
+            .iter()
+            .find(|range| range.file_name() == "libjvm.so")
+            .map(|range| range.low);
+        let by_frame = || {
+            let frame = self
+                .problematic
+                .as_ref()
+                .filter(|frame| frame.kind == FrameKind::Vm)?;
+            let Some(Cause::Signal { pc: Some(pc), .. }) = self.cause else {
+                return None;
+            };
+            pc.checked_sub(frame.module_offset?)
+        };
+        mapped.or_else(by_frame)
+    }
+
+    /// Distance of the crash's pc from libjvm's base, if it lies in libjvm.
+    #[must_use]
+    pub fn libjvm_offset(&self) -> Option<u64> {
+        let in_libjvm = |frame: &&Frame| frame.module.as_deref() == Some("libjvm.so");
+        self.site().filter(in_libjvm)?.module_offset
     }
 }

@@ -72,7 +72,16 @@ pub(crate) struct Ended {
 
 /// Runs a program to its end, and to the end of everything that it started: cargo dies of a Ctrl-C at once, while the fuzzer
 /// below it still writes down what it has.
-pub(crate) fn run(mut command: Command, json: bool) -> Result<Ended, Failure> {
+pub(crate) fn run(command: Command, json: bool) -> Result<Ended, Failure> {
+    run_until(command, json, || false)
+}
+
+/// As [`run`]; when `enough` says so, the program is told to end in good order. Asked a hundred times a second.
+pub(crate) fn run_until(
+    mut command: Command,
+    json: bool,
+    enough: impl FnMut() -> bool,
+) -> Result<Ended, Failure> {
     interrupt::catch();
     // Orphans become our children, so that they can be waited for.
     let _ = nix::sys::prctl::set_child_subreaper(true);
@@ -84,13 +93,13 @@ pub(crate) fn run(mut command: Command, json: bool) -> Result<Ended, Failure> {
     let mut child = command
         .spawn()
         .map_err(|error| Failure::environment(format_args!("cannot start {program}: {error}")))?;
-    let code = wait(&mut child)?;
+    let code = wait(&mut child, enough)?;
     let interrupted = interrupt::seen();
     reap();
     Ok(Ended { code, interrupted })
 }
 
-fn wait(child: &mut Child) -> Result<Option<i32>, Failure> {
+fn wait(child: &mut Child, mut enough: impl FnMut() -> bool) -> Result<Option<i32>, Failure> {
     let mut told = false;
     loop {
         let ended = child.try_wait().map_err(|error| {
@@ -100,7 +109,7 @@ fn wait(child: &mut Child) -> Result<Option<i32>, Failure> {
             return Ok(status.code());
         }
         // At a terminal, everybody in the foreground is told by the kernel.
-        if interrupt::was_sent() && !told {
+        if !told && (interrupt::was_sent() || enough()) {
             told = true;
             for pid in descendants(std::process::id()) {
                 let _ = kill(pid, Signal::SIGINT);

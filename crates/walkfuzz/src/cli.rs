@@ -1,6 +1,7 @@
 //! The command line, as data.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
@@ -38,6 +39,14 @@ pub(crate) enum Command {
     Step(StepArgs),
     /// Show a run folder: for people, or as JSON.
     Report(ReportArgs),
+    /// Walk what a capsule holds again, without a JVM, and say whether it ends the same.
+    Replay(ReplayArgs),
+    /// Make it happen again: a finding, a run, an input, a capsule, a killed process's record, a JVM's crash log.
+    Repro(ReproArgs),
+    /// Write a finding as a folder that crashes the same JVM with cc and javac alone.
+    Export(ExportArgs),
+    /// Explain a finding on one page: for the terminal, a browser or a bug tracker.
+    Explain(ExplainArgs),
     /// Measure: guard, loops, step engine, start-up, guidance; every figure beside its baseline.
     Bench(BenchArgs),
     /// Try a finding on every installed JDK, collector and compiler mode; or on the patch levels of one JDK.
@@ -190,6 +199,48 @@ pub(crate) struct StepArgs {
 }
 
 #[derive(Debug, Args)]
+#[command(after_help = "\
+Ends with: reproduced (exit code 0), not reproduced or not a walker crash (1), unknown (4).
+
+Examples:
+    walkfuzz repro 6379944d61ec
+    walkfuzz repro hs_err_pid4711.log --budget 5m
+    walkfuzz repro walkfuzz-runs/RUN --budget 10m --json
+    walkfuzz repro walkfuzz-runs/RUN/record-4711.map --dry-run")]
+pub(crate) struct ReproArgs {
+    /// A finding's id (or its beginning), a run folder, an input, a capsule, a record (`record-*.map`), or a crash log (`hs_err_pid*.log`).
+    pub(crate) thing: String,
+    /// How long to try, all in all: `90s`, `5m`, `1h`.
+    #[arg(long, default_value = "60s", value_parser = duration)]
+    pub(crate) budget: Duration,
+    /// Another JDK than the original's: a folder, a feature version or a full version.
+    #[arg(long)]
+    pub(crate) jdk: Option<String>,
+    /// Another collector than the original's.
+    #[arg(long, value_parser = ["serial", "parallel", "g1", "z", "shenandoah", "epsilon"])]
+    pub(crate) gc: Option<String>,
+    /// Where run folders are, and where a new one is made.
+    #[arg(long, default_value = "walkfuzz-runs")]
+    pub(crate) runs: PathBuf,
+    /// Say what would be done, and stop.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Print the answer as JSON; everything else goes to stderr.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+/// `90s`, `5m`, `1h 30m`; at least a second.
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+    let span: jiff::SignedDuration = text.parse().map_err(|_| "a time such as 90s, 5m or 1h")?;
+    let duration = Duration::try_from(span).unwrap_or_default();
+    if duration < Duration::from_secs(1) {
+        return Err("at least 1s".to_owned());
+    }
+    Ok(duration)
+}
+
+#[derive(Debug, Args)]
 #[command(
     after_help = "Examples:\n    walkfuzz report\n    walkfuzz report --findings\n    walkfuzz report walkfuzz-runs/RUN --json"
 )]
@@ -205,6 +256,92 @@ pub(crate) struct ReportArgs {
     /// Print every finding in full.
     #[arg(long)]
     pub(crate) findings: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+    walkfuzz replay walkfuzz-runs/RUN/capsules/0123456789ab.wfcap
+    walkfuzz replay FILE --times 1000
+    walkfuzz replay FILE --times 100000 --loop --json
+    walkfuzz replay FILE --refer SMALLER.wfcap
+
+Exit codes: 0 every walk ended as the capsule says, 1 one did not, 2 the file is no capsule that may be replayed,
+3 this machine does not allow it, 4 unknown: pages of a libjvm are needed that is not here")]
+pub(crate) struct ReplayArgs {
+    /// The capsule.
+    pub(crate) file: PathBuf,
+    /// How often.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) times: u64,
+    /// Walk again in the same process, instead of in a fresh one each time.
+    #[arg(long = "loop")]
+    pub(crate) looped: bool,
+    /// Walk in a sandboxed child at full speed, without ptrace. The judge is the replay without this.
+    #[arg(long, conflicts_with = "looped")]
+    pub(crate) in_process: bool,
+    /// Write the capsule again, with pages that are unchanged in a libjvm on this machine by reference.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) refer: Option<PathBuf>,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+    walkfuzz export 137e88
+    walkfuzz export 20260301T093000.123Z-4711:137e88 --out reproducer
+    walkfuzz export walkfuzz-runs/RUN/artifacts/HASH --json
+    sh export-137e88e015f9/run.sh /usr/lib/jvm/java-17-openjdk-amd64")]
+pub(crate) struct ExportArgs {
+    /// The finding: its id, the beginning of it, RUNFOLDER:ID, or the path of its artifact.
+    pub(crate) finding: String,
+    /// The folder to write; `export-ID` when left out. It must be new or empty.
+    #[arg(long)]
+    pub(crate) out: Option<PathBuf>,
+    /// Where run folders are.
+    #[arg(long, default_value = "walkfuzz-runs")]
+    pub(crate) runs: PathBuf,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(
+    after_help = "Examples:\n    walkfuzz explain c9308f\n    walkfuzz explain c9308f --out finding.html\n    walkfuzz explain walkfuzz-runs/RUN:c9308f --format markdown"
+)]
+pub(crate) struct ExplainArgs {
+    /// A finding: its id or the beginning of it, RUNFOLDER:ID, or the path of its artifact.
+    pub(crate) finding: String,
+    /// How the page looks; by --out's name when left out, else text.
+    #[arg(long, value_enum)]
+    pub(crate) format: Option<ExplainFormat>,
+    /// Write the page to this file.
+    #[arg(long)]
+    pub(crate) out: Option<PathBuf>,
+    /// Where run folders are.
+    #[arg(long, default_value = "walkfuzz-runs")]
+    pub(crate) runs: PathBuf,
+    /// The folder of the finding's JDK, if walkfuzz does not find it by itself.
+    #[arg(long)]
+    pub(crate) jdk: Option<PathBuf>,
+    /// Print JSON: the finding, and the page's sections.
+    #[arg(long, conflicts_with = "format")]
+    pub(crate) json: bool,
+}
+
+/// How the page of a finding looks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ExplainFormat {
+    /// For a terminal.
+    Text,
+    /// For a bug tracker.
+    Markdown,
+    /// One file for a browser.
+    Html,
 }
 
 #[derive(Debug, Args)]
@@ -246,10 +383,12 @@ pub(crate) enum BenchPart {
     Fuzz,
     /// Guided against blind fuzzing: sites found, and time to each.
     Guided,
+    /// From a fault to its capsule, replays, crash logs.
+    Repro,
 }
 
 impl BenchPart {
-    pub(crate) const ALL: [BenchPart; 7] = [
+    pub(crate) const ALL: [BenchPart; 8] = [
         BenchPart::Guard,
         BenchPart::Start,
         BenchPart::Bare,
@@ -257,6 +396,7 @@ impl BenchPart {
         BenchPart::Step,
         BenchPart::Fuzz,
         BenchPart::Guided,
+        BenchPart::Repro,
     ];
 }
 
@@ -286,6 +426,13 @@ pub(crate) enum InJvm {
     Trial {
         /// What to try.
         request: String,
+    },
+    /// A supervised survey without libFuzzer.
+    Campaign {
+        /// How long.
+        seconds: u32,
+        /// Inputs to begin with.
+        seeds: Vec<PathBuf>,
     },
     /// Untouched walks, unsupervised.
     Natural {

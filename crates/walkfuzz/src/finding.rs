@@ -25,8 +25,8 @@ pub(crate) fn find_finding(text: &str, runs: &Path) -> Result<(RunFolder, Findin
         } else {
             runs.join(named)
         };
-        let folder = RunFolder::open(&folder)?;
-        return of_id(id, &[folder.clone()], &folder.path().display().to_string());
+        let place = folder.display().to_string();
+        return of_id(id, &[RunFolder::open(&folder)?], &place);
     }
     if text.contains('/') {
         return Err(Failure::usage(format_args!(
@@ -39,6 +39,11 @@ pub(crate) fn find_finding(text: &str, runs: &Path) -> Result<(RunFolder, Findin
             "no run to look finding {text} up in: {error}; --runs says where they are"
         ))
     })?;
+    if all.is_empty() {
+        return Err(Failure::usage(format_args!(
+            "no run in {place} to look finding {text} up in; --runs says where they are"
+        )));
+    }
     of_id(text, &all, &place)
 }
 
@@ -76,8 +81,15 @@ fn of_id(prefix: &str, runs: &[RunFolder], place: &str) -> Result<(RunFolder, Fi
         ));
     }
     let mut found: Vec<(RunFolder, Finding)> = Vec::new();
+    let mut there: Vec<String> = Vec::new();
+    let mut damaged = 0;
     for run in runs {
-        for finding in run.findings()?.findings {
+        let folded = run.findings()?;
+        damaged += folded.damaged_lines;
+        for finding in folded.findings {
+            if !there.contains(&finding.id) {
+                there.push(finding.id.clone());
+            }
             let known = found.iter().any(|(_, known)| known.id == finding.id);
             if finding.id.starts_with(prefix) && !known {
                 found.push((run.clone(), finding));
@@ -98,9 +110,37 @@ fn of_id(prefix: &str, runs: &[RunFolder], place: &str) -> Result<(RunFolder, Fi
         let n = runs.len();
         let runs = if n == 1 { "run" } else { "runs" };
         Failure::usage(format_args!(
-            "no finding {prefix} in {place} ({n} {runs}); `walkfuzz report --findings` lists them"
+            "no finding {prefix} in {place} ({n} {runs}); {}",
+            instead(prefix, &there, damaged)
         ))
     })
+}
+
+/// What there is when something else was asked for: the ids that begin most like it.
+fn instead(prefix: &str, there: &[String], damaged: u64) -> String {
+    /// As many as fit into a sentence.
+    const NAMED: usize = 6;
+    let broken = match damaged {
+        0 => String::new(),
+        1 => ", and 1 line of findings is damaged".to_owned(),
+        n => format!(", and {n} lines of findings are damaged"),
+    };
+    if there.is_empty() {
+        return format!("none of them has findings{broken}");
+    }
+    let in_common = |id: &str| {
+        let pairs = id.chars().zip(prefix.chars());
+        pairs.take_while(|(a, b)| a == b).count()
+    };
+    let mut nearest: Vec<&str> = there.iter().map(String::as_str).collect();
+    // The sort keeps the order of runs, the newest first.
+    nearest.sort_by_key(|id| std::cmp::Reverse(in_common(id)));
+    nearest.truncate(NAMED);
+    let more = match there.len() - nearest.len() {
+        0 => String::new(),
+        more => format!(" and {more} more (`walkfuzz report --findings` lists those of a run)"),
+    };
+    format!("it has {}{more}{broken}", nearest.join(", "))
 }
 
 #[cfg(test)]

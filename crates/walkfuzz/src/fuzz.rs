@@ -12,8 +12,8 @@ use crate::cli::FuzzArgs;
 use crate::failure::{ENVIRONMENT, Failure, INTERRUPTED};
 use crate::{checkout, tools};
 
-/// The target that needs no JVM and leaves no run folder.
-const CODEC: &str = "parse_perturbation";
+/// How the names of targets begin that need no JVM and leave no run folder.
+const PARSERS: &str = "parse_";
 
 pub(crate) fn run(args: &FuzzArgs) -> Result<(), Failure> {
     let root = checkout::root()?;
@@ -28,8 +28,8 @@ pub(crate) fn run(args: &FuzzArgs) -> Result<(), Failure> {
         )));
     }
     tools::need_cargo_fuzz()?;
-    if args.target == CODEC {
-        return run_codec(args, &root);
+    if args.target.starts_with(PARSERS) {
+        return run_parser(args, &root);
     }
     let options = jvm_options(&args.subject)?;
     if args.dry_run {
@@ -53,7 +53,7 @@ pub(crate) fn run(args: &FuzzArgs) -> Result<(), Failure> {
     conclude(&folder, &args.subject, ended)
 }
 
-fn run_codec(args: &FuzzArgs, root: &Path) -> Result<(), Failure> {
+fn run_parser(args: &FuzzArgs, root: &Path) -> Result<(), Failure> {
     let command = cargo_fuzz(args, root, None)?;
     if args.dry_run {
         return crate::print(format!("{}\n", shown(&command)).as_bytes());
@@ -104,7 +104,7 @@ fn cargo_fuzz(args: &FuzzArgs, root: &Path, run: Option<&RunFolder>) -> Result<C
         format!("-seed={}", args.subject.seed),
         "-print_final_stats=1".to_owned(),
     ]);
-    if args.target != CODEC {
+    if !args.target.starts_with(PARSERS) {
         // libFuzzer's line for each new input would bury ours.
         command.args(["-verbosity=0", "-print_funcs=0"]);
     }

@@ -2,6 +2,7 @@
 //!
 //! These processes end without exit handlers: the JVM's would meet threads that still run Java code.
 
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
@@ -35,7 +36,8 @@ pub(crate) struct Measured {
 pub(crate) fn run(what: &InJvm) -> Result<(), Failure> {
     match *what {
         InJvm::Trial { ref request } => crate::variants::cell::in_jvm(request),
-        InJvm::Step { walks } => supervised(walks),
+        InJvm::Step { walks } => step(walks),
+        InJvm::Campaign { seconds, ref seeds } => campaign(seconds, seeds),
         InJvm::Guard => {
             let costs = guard_costs()?;
             say(&Measured {
@@ -139,10 +141,13 @@ fn fail(error: &HarnessError) -> ! {
     end_process(error.exit_code())
 }
 
-/// The walks of all processes of a run, each of which is replaced when it dies.
-fn supervised(walks: u64) -> Result<(), Failure> {
-    let arguments: Vec<String> = std::env::args().collect();
-    let run = match begin(&Settings::from_environment()?, &arguments)? {
+/// Walks in all processes of a run, each of which is replaced when it dies. `walk` gets the run folder as the processes before this
+/// one have left it, and the arguments with what is left of the time.
+fn supervised(
+    arguments: &[String],
+    walk: impl FnOnce(&mut Session, &Summary, &[String]) -> Result<(), HarnessError>,
+) -> Result<(), Failure> {
+    let (run, arguments) = match begin(&Settings::from_environment()?, arguments)? {
         Role::Done(code) => {
             return match u8::try_from(code) {
                 Ok(0) => Ok(()),
@@ -150,21 +155,62 @@ fn supervised(walks: u64) -> Result<(), Failure> {
                 Err(_) => Err(Failure::said(ENVIRONMENT)),
             };
         }
-        Role::Child { run, .. } => run,
+        Role::Child { run, arguments } => (run, arguments),
     };
     interrupt::catch();
-    let done = summarise(&run).map_or(0, |summary| summary.walks);
+    let before = summarise(&run).unwrap_or_else(|error| fail(&error));
     let mut session =
         Session::start(Mode::Survey, &arguments, Some(run)).unwrap_or_else(|error| fail(&error));
     // The JVM has taken these signals for its own shutdown.
     interrupt::catch_once(LIBFUZZER_INTERRUPTED);
-    let walked = session.walk_naturally(walks.saturating_sub(done), || !interrupt::seen());
+    let walked = walk(&mut session, &before, &arguments);
     session.finish();
     match walked {
-        Ok(_) if interrupt::seen() => end_process(LIBFUZZER_INTERRUPTED),
-        Ok(_) => end_process(0),
+        Ok(()) if interrupt::seen() => end_process(LIBFUZZER_INTERRUPTED),
+        Ok(()) => end_process(0),
         Err(error) => fail(&error),
     }
+}
+
+fn step(walks: u64) -> Result<(), Failure> {
+    let arguments: Vec<String> = std::env::args().collect();
+    supervised(&arguments, |session, before, _| {
+        session
+            .walk_naturally(walks.saturating_sub(before.walks), || !interrupt::seen())
+            .map(drop)
+    })
+}
+
+/// Walks the seeds at ever new moments, and what is bred from them.
+fn campaign(seconds: u32, seeds: &[PathBuf]) -> Result<(), Failure> {
+    const TIME: &str = "-max_total_time=";
+    let seeds: Vec<Vec<u8>> = seeds
+        .iter()
+        .map(|path| {
+            std::fs::read(path).map_err(|error| {
+                Failure::usage(format_args!("cannot read {}: {error}", path.display()))
+            })
+        })
+        .collect::<Result<_, _>>()?;
+    let arguments = [
+        std::env::args().next().unwrap_or_default(),
+        format!("{TIME}{seconds}"),
+    ];
+    supervised(&arguments, |session, _, arguments| {
+        let left = arguments
+            .iter()
+            .find_map(|word| word.strip_prefix(TIME)?.parse().ok());
+        let left = Duration::from_secs(left.unwrap_or(0));
+        let began = Instant::now();
+        session.breed_between_inputs();
+        while began.elapsed() < left && !interrupt::seen() {
+            session.run_input(&[])?;
+            for seed in &seeds {
+                session.run_input(seed)?;
+            }
+        }
+        Ok(())
+    })
 }
 
 /// Resident memory of this process.

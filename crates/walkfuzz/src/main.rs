@@ -8,12 +8,17 @@ mod child;
 mod cli;
 mod corpus;
 mod doctor;
+mod explain;
+mod export;
 mod failure;
 mod finding;
+mod finding_words;
 mod fuzz;
 mod in_jvm;
 mod jdk;
+mod replay;
 mod report;
+mod repro;
 mod step;
 mod table;
 mod tools;
@@ -34,6 +39,10 @@ fn main() -> ExitCode {
         Command::Fuzz(args) => fuzz::run(&args),
         Command::Step(args) => step::run(&args),
         Command::Report(args) => report::run(&args),
+        Command::Replay(args) => replay::run(&args),
+        Command::Repro(args) => repro::run(&args),
+        Command::Export(args) => export::run(&args),
+        Command::Explain(args) => explain::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Variants(args) => variants::run(&args),
         Command::Corpus(command) => corpus::run(&command),

@@ -3,13 +3,13 @@
 use std::fmt::Write as _;
 
 use serde::Serialize;
-use walkfuzz_context::Tier;
 use walkfuzz_harness::campaign::summarise;
 use walkfuzz_record::render::end_screen;
-use walkfuzz_record::{Finding, KOfN, KnownMatch, RunFolder, Summary};
+use walkfuzz_record::{Finding, RunFolder, Summary};
 
 use crate::cli::ReportArgs;
 use crate::failure::Failure;
+use crate::finding_words::{looks_like, meaning, reliability, witness};
 
 /// What `--json` prints.
 #[derive(Serialize)]
@@ -40,18 +40,6 @@ pub(crate) fn run(args: &ReportArgs) -> Result<(), Failure> {
         text.join("\n")
     };
     crate::print(text.as_bytes())
-}
-
-/// What a tier means, in words.
-fn meaning(tier: &str) -> &'static str {
-    match Tier::ALL.iter().find(|known| known.name() == tier) {
-        Some(Tier::T0) => "untouched: the kernel delivered this context",
-        Some(Tier::T1) => "a state that the code at this pc really passes through",
-        Some(Tier::T2) => "an arbitrary fp where fp is no frame pointer",
-        Some(Tier::T3) => "pc, sp and fp from different moments of the thread",
-        Some(Tier::T4) => "not shown to be a state that a thread can be in",
-        None => "unknown",
-    }
 }
 
 /// One finding, for people.
@@ -159,49 +147,4 @@ fn in_full(finding: &Finding) -> String {
         line("again", command);
     }
     text
-}
-
-/// An issue that a finding looks like.
-fn looks_like(known: &KnownMatch) -> String {
-    let versions = match known.versions.as_str() {
-        "affected" => "this version is affected",
-        "not-affected" => "this version is not listed as affected",
-        _ => "its versions are not known",
-    };
-    format!("looks like {}: {} ({versions})", known.id, known.title)
-}
-
-fn witness(finding: &Finding) -> String {
-    let witness = finding.witness;
-    match (finding.tier.as_str(), witness.observed) {
-        ("T0", _) => "the context itself is one".to_owned(),
-        (_, 0) => format!("never observed among {} natural contexts", witness.of),
-        (_, observed) => format!(
-            "{observed} of {} natural contexts were in its class",
-            witness.of
-        ),
-    }
-}
-
-fn reliability(finding: &Finding) -> String {
-    let frozen = finding
-        .reliability
-        .frozen
-        .map(|KOfN { k, of }| format!("{k} of {of} at the same moment"));
-    let elsewhere = finding.reliability.portability.map(|portability| {
-        let (low, high) = (
-            100.0 * portability.interval.low,
-            100.0 * portability.interval.high,
-        );
-        format!(
-            "{} of {} at other moments ({low:.0} to {high:.0} %)",
-            portability.k, portability.of
-        )
-    });
-    let parts: Vec<String> = [frozen, elsewhere].into_iter().flatten().collect();
-    if parts.is_empty() {
-        "not examined".to_owned()
-    } else {
-        parts.join(", ")
-    }
 }

@@ -10,8 +10,9 @@ use walkfuzz_context::{Batch, BlobKind, Perturbation, Registers};
 use walkfuzz_engine::{FrozenEnd, Request, Shared, freeze};
 use walkfuzz_record::{KOfN, WalkOutcome};
 
+use crate::describe;
 use crate::error::HarnessError;
-use crate::examine::{REPETITION_LIMIT, REPETITIONS, instruction_text, walk_unrecorded};
+use crate::examine::{REPETITION_LIMIT, REPETITIONS, walk_unrecorded};
 use crate::names;
 use crate::settings::EngineKind;
 use crate::walks::{BatchReport, Bench, is_suspicious};
@@ -72,6 +73,13 @@ pub struct Tried {
     pub sites: Vec<TrialSite>,
 }
 
+/// What came of one moment of the class.
+struct AtMoment {
+    control: WalkOutcome,
+    /// The walks', with their places in the batch.
+    outcomes: Vec<(usize, WalkOutcome)>,
+}
+
 /// Moments after which another thread is walked.
 const MOMENTS_A_TURN: u64 = 16;
 /// Moments between two looks at the clock, the landscape and the caller.
@@ -114,21 +122,19 @@ impl Session {
             moments += 1;
             match outcomes {
                 None => tried.others += 1,
-                Some((control, outcomes)) => {
-                    self.count(trial, control, &outcomes, &mut tried, &mut sites);
-                }
+                Some(seen) => self.count(trial, &seen, &mut tried, &mut sites),
             }
         }
         self.flush();
         Ok(tried)
     }
 
-    /// The control's and the walks' outcomes at a fresh moment, with their places in the batch; nothing if it is of another class.
+    /// Walks at a fresh moment; nothing if it is of another class.
     fn try_moment(
         &mut self,
         trial: &Trial,
         moments: u64,
-    ) -> Result<Option<(WalkOutcome, Vec<(usize, WalkOutcome)>)>, HarnessError> {
+    ) -> Result<Option<AtMoment>, HarnessError> {
         let Self {
             settings,
             engine,
@@ -189,7 +195,10 @@ impl Session {
                 let wrote = watch.blame(moment, bench.walker, &registers, depth, trace);
                 outcomes.push((index, wrote.map_or(walk.outcome, WalkOutcome::Wrote)));
             }
-            seen = Some((report.control.outcome, outcomes));
+            seen = Some(AtMoment {
+                control: report.control.outcome,
+                outcomes,
+            });
         })?;
         Ok(seen)
     }
@@ -198,16 +207,15 @@ impl Session {
     fn count(
         &mut self,
         trial: &Trial,
-        control: WalkOutcome,
-        outcomes: &[(usize, WalkOutcome)],
+        seen: &AtMoment,
         tried: &mut Tried,
         sites: &mut Vec<(i32, u64)>,
     ) {
-        let walked = u64::from(matches!(control, WalkOutcome::Frames(_)));
+        let walked = u64::from(matches!(seen.control, WalkOutcome::Frames(_)));
         tried.controls = KOfN::new(tried.controls.k + walked, tried.controls.of + 1);
         let mut here = Vec::new();
         let mut again = None;
-        for (index, outcome) in outcomes {
+        for (index, outcome) in &seen.outcomes {
             if !is_suspicious(outcome) {
                 continue;
             }
@@ -245,7 +253,9 @@ impl Session {
             .hunt
             .signature(&self.world.modules, &*self.walker, outcome);
         let instruction = match outcome {
-            WalkOutcome::Fault(fault) | WalkOutcome::Wrote(fault) => instruction_text(fault.pc),
+            WalkOutcome::Fault(fault) | WalkOutcome::Wrote(fault) => {
+                describe::instruction(fault.pc)
+            }
             _ => None,
         };
         let text = instruction.as_deref().unwrap_or_default();

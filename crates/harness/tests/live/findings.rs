@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
+use walkfuzz_capsule::{Capsule, Outcome, Puppet};
 use walkfuzz_context::generate::blind;
 use walkfuzz_context::{Batch, BlobKind, Pc};
 use walkfuzz_harness::{Mode, Session};
@@ -122,7 +123,27 @@ pub(crate) fn minimised() {
         "WALKFUZZ_JDK={jdk} WALKFUZZ_WARM_UP_MS=200 cargo fuzz run -s none walk_ucontext '{}'",
         session.run_folder().path().join(artifact).display()
     );
-    assert_eq!(finding.commands, [expected]);
+    assert_eq!(finding.commands.last(), Some(&expected));
+    if cfg!(target_arch = "x86_64") {
+        let path = finding
+            .capsule
+            .path
+            .as_ref()
+            .unwrap_or_else(|| panic!("{:?}", finding.capsule));
+        let path = session.run_folder().path().join(path);
+        assert_eq!(
+            finding.commands[0],
+            format!("walkfuzz replay '{}'", path.display())
+        );
+        let capsule = Capsule::read(&path).unwrap();
+        assert_eq!(capsule.facts.perturbation, finding.input.perturbation);
+        assert_eq!(capsule.facts.signature, finding.signature);
+        let ended = Puppet::new(&capsule).unwrap().walk().unwrap();
+        assert_eq!(
+            capsule.facts.expected.differences(&ended),
+            Vec::<String>::new()
+        );
+    }
     // Each input has one walk that faults; those that were made elsewhere are no sightings.
     assert_eq!(finding.count, summary.engine.inputs);
     assert_eq!(summary.events.recoveries, finding.count + elsewhere.of);
@@ -183,6 +204,9 @@ pub(crate) fn traced() {
             "{site:#?}"
         );
     }
+    if cfg!(target_arch = "x86_64") {
+        capsules(&session, &faults);
+    }
     println!("note: {} stale values", summary.events.stale_hits);
     let named = |name: Option<(String, Option<u64>)>| {
         name.is_some_and(|(name, _)| {
@@ -218,6 +242,68 @@ pub(crate) fn traced() {
         .collect();
     assert!(!ours.is_empty());
     println!("note: {}", ours[0]);
+}
+
+/// Every examined fault is in a capsule, which ends as the finding says, a thousand times.
+fn capsules(session: &Session, faults: &[&Finding]) {
+    for finding in faults {
+        let path = finding.capsule.path.as_ref();
+        let path = path.unwrap_or_else(|| panic!("{}: {:?}", finding.title, finding.capsule));
+        let path = session.run_folder().path().join(path);
+        let capsule = Capsule::read(&path).unwrap();
+        let Outcome::Fault(fault) = capsule.facts.expected else {
+            panic!("{}", capsule.facts.expected);
+        };
+        let site = finding.site.as_ref().unwrap();
+        assert_eq!(site.pc, fault.registers.pc().to_string());
+        assert_eq!(finding.outcome.address, Some(fault.address.to_string()));
+        let mut puppet = Puppet::new(&capsule).unwrap();
+        for _ in 0..1000 {
+            let ended = puppet.walk().unwrap();
+            assert_eq!(
+                capsule.facts.expected.differences(&ended),
+                Vec::<String>::new()
+            );
+        }
+        let mut small = capsule.clone();
+        let dropped = small.refer(|file| Some((&file.path).into()));
+        let bytes = small.to_bytes().unwrap().len();
+        println!(
+            "note: {} in {} bytes, {bytes} with {dropped} of {} pages by reference",
+            finding.title,
+            std::fs::metadata(&path).unwrap().len(),
+            capsule.pages.len()
+        );
+        assert!(dropped >= 5 && bytes < 12 << 10);
+    }
+}
+
+/// Untouched walks are kept as well, whole and minimised.
+pub(crate) fn healthy() {
+    let mut session = survey(planted::nothing);
+    let folder = session.run_folder().path().to_owned();
+    let mut depths = std::collections::BTreeSet::new();
+    for number in 0..8 {
+        let path = folder.join(format!("{number}.wfcap"));
+        // A moment in a state that no walker walks is said to be one.
+        let Ok(outcome) = session.capture_healthy(512, number % 2 == 0, &path) else {
+            continue;
+        };
+        let capsule = Capsule::read(&path).unwrap();
+        let mut puppet = Puppet::new(&capsule).unwrap();
+        for _ in 0..100 {
+            let ended = puppet.walk().unwrap();
+            assert_eq!(outcome.differences(&ended), Vec::<String>::new());
+        }
+        println!(
+            "note: {outcome}, {} pages, {} bytes",
+            capsule.pages.len(),
+            std::fs::metadata(&path).unwrap().len()
+        );
+        depths.insert(path);
+    }
+    assert!(depths.len() >= 4, "{depths:?}");
+    session.finish();
 }
 
 /// Each way to break the contract of a walk has an outcome and becomes a finding.

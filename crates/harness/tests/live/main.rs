@@ -46,6 +46,7 @@ const CASES: &[Case] = &[
     Case::new("misbehaviour", findings::misbehaviour).with("WALKFUZZ_HANG_MS", "40"),
     Case::new("minimised", findings::minimised),
     Case::new("traced", findings::traced),
+    Case::new("healthy", findings::healthy),
     Case::new("strict", findings::strict).once(),
     Case::new("strict_survey", findings::minimised).part(),
     Case::new("strict_again", findings::strict_again).part(),

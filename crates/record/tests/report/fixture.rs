@@ -5,7 +5,8 @@ use std::path::Path;
 use jiff::Timestamp;
 use walkfuzz_context::{Arch, BlobKind, Registers};
 use walkfuzz_record::finding::{
-    FaultSite, FindingBlob, FindingInput, FindingOutcome, FindingRegisters, KnownMatch, Reliability,
+    FaultRegister, FaultSite, FindingBlob, FindingCapsule, FindingInput, FindingMoment,
+    FindingOutcome, FindingRegisters, JavaFrame, KnownMatch, MemoryWord, Reliability,
 };
 use walkfuzz_record::{
     Code, Counter, FaultRecord, Finding, FindingVerdict, Generation, JvmFacts, KOfN, MachineFacts,
@@ -75,6 +76,30 @@ fn registers() -> (Registers, Registers) {
     (before, after)
 }
 
+fn moment() -> FindingMoment {
+    FindingMoment {
+        frames: vec![JavaFrame {
+            method: "Work.spin(I)I".into(),
+            bci: 7,
+        }],
+        frames_in_all: Some(1),
+        code: FindingBlob {
+            kind: BlobKind::Nmethod.name().into(),
+            name: Some("Work.spin(I)I (level 4, id 17)".into()),
+            offset: Some(0x40),
+            offset_class: None,
+        },
+        instruction: Some("pop %rbp".into()),
+        walked_instruction: Some("ret".into()),
+        words: vec![MemoryWord {
+            address: "0x7f0000001020".into(),
+            value: Some("0x0".into()),
+            place: "sp".into(),
+            meaning: Some("null".into()),
+        }],
+    }
+}
+
 /// A finding with every optional field present.
 pub(crate) fn finding(function: &str, tier: &str, verdict: FindingVerdict) -> Finding {
     let (before, after) = registers();
@@ -98,7 +123,10 @@ pub(crate) fn finding(function: &str, tier: &str, verdict: FindingVerdict) -> Fi
             address: Some("0x18".into()),
             detail: Some("the process lived on".into()),
         },
-        registers: FindingRegisters::new(&before, &after),
+        registers: FindingRegisters {
+            meanings: [("rbp".to_owned(), "a small number".to_owned())].into(),
+            ..FindingRegisters::new(&before, &after)
+        },
         site: Some(FaultSite {
             pc: "0x7f12345678ab".into(),
             instruction: Some("mov 0x8(%rbp),%rax".into()),
@@ -107,6 +135,12 @@ pub(crate) fn finding(function: &str, tier: &str, verdict: FindingVerdict) -> Fi
             offset: Some("0xa5678ab".into()),
             build_id: Some(jvm().build_id),
             backtrace: vec![format!("{function}+0x2b"), "AsyncGetCallTrace+0x1c4".into()],
+            registers: vec![FaultRegister {
+                name: "rbp".into(),
+                value: "0x10".into(),
+                meaning: Some("a small number".into()),
+            }],
+            accessed: Some("the null page".into()),
         }),
         blob: FindingBlob {
             kind: BlobKind::Nmethod.name().into(),
@@ -114,12 +148,17 @@ pub(crate) fn finding(function: &str, tier: &str, verdict: FindingVerdict) -> Fi
             offset: Some(0x44),
             offset_class: Some("body".to_owned()),
         },
+        moment: Some(moment()),
         input: FindingInput {
             perturbation: "fp := null+0x10".into(),
             bytes: "0105021000".into(),
             artifact: Some("artifacts/9f86d081".into()),
             artifact_sha256: Some("9f86d081".into()),
             index: Some(3),
+        },
+        capsule: FindingCapsule {
+            path: Some("capsules/0123456789ab.wfcap".into()),
+            problem: Some("none".into()),
         },
         engine: "live".into(),
         thread: 1,

@@ -22,7 +22,9 @@ fn docs() -> String {
 fn paths(value: &Value, prefix: &str, into: &mut BTreeSet<String>) {
     match value {
         // Names of registers are data.
-        Value::Object(_) if ["registers.before", "registers.after"].contains(&prefix) => {
+        Value::Object(_)
+            if ["registers.before", "registers.after", "registers.meanings"].contains(&prefix) =>
+        {
             into.insert(prefix.to_owned());
         }
         Value::Object(fields) => {

@@ -2,6 +2,8 @@
 
 use walkfuzz_symbols::short_name;
 
+use super::text::{hexadecimal, hexadecimal_prefix, split_number, split_word};
+
 /// Whose code a frame runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum FrameKind {
@@ -149,31 +151,4 @@ impl Frame {
 /// A Java method without its descriptor: overloads share a name, as in native code.
 fn java_name(method: &str) -> String {
     method.split('(').next().unwrap_or(method).to_owned()
-}
-
-fn split_word(text: &str) -> (&str, &str) {
-    let (word, rest) = text.split_once(char::is_whitespace).unwrap_or((text, ""));
-    (word, rest.trim())
-}
-
-/// Splits `name<separator>number`; the whole text if there is no number.
-fn split_number<'a>(text: &'a str, separator: &str, radix: u32) -> (&'a str, Option<u64>) {
-    match text.rsplit_once(separator) {
-        Some((name, number)) => match u64::from_str_radix(number, radix) {
-            Ok(number) => (name, Some(number)),
-            Err(_) => (text, None),
-        },
-        None => (text, None),
-    }
-}
-
-fn hexadecimal(text: &str) -> Option<u64> {
-    u64::from_str_radix(text.strip_prefix("0x")?, 16).ok()
-}
-
-fn hexadecimal_prefix(text: &str) -> Option<u64> {
-    let end = text
-        .find(|c: char| !c.is_ascii_hexdigit())
-        .unwrap_or(text.len());
-    u64::from_str_radix(&text[..end], 16).ok()
 }

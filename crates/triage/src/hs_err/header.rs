@@ -1,5 +1,6 @@
-//! The summary of a crash log: cause, version, thread and signal.
+//! The summary of a crash log: cause, version and signal.
 
+use super::text::{hexadecimal_after, signed_after};
 use crate::signature::Signal;
 use crate::version::JdkVersion;
 
@@ -127,77 +128,12 @@ impl SigInfo {
     }
 }
 
-/// `Current thread`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ThreadLine {
-    /// `JavaThread`, `VMThread`; `None` of a thread that the VM does not know.
-    pub kind: Option<String>,
-    /// Its name.
-    pub name: Option<String>,
-    /// Its state, such as `_thread_in_Java`.
-    pub state: Option<String>,
-}
-
-impl ThreadLine {
-    pub(super) fn parse(line: &str) -> Option<Self> {
-        // (0x00007fd74c02a960):  JavaThread "main"   [_thread_in_Java, id=26897, stack(...)]; or: is native thread
-        if line.starts_with("is native") {
-            return Some(Self {
-                kind: None,
-                name: None,
-                state: None,
-            });
-        }
-        let rest = line.split_once("):")?.1.trim_start();
-        let kind = rest
-            .split([' ', '"', '['])
-            .next()
-            .filter(|kind| !kind.is_empty());
-        let quoted = rest
-            .split_once('"')
-            .and_then(|(_, rest)| rest.split_once('"'));
-        let state = rest
-            .find("[_thread_")
-            .map(|at| &rest[at + 1..])
-            .and_then(|rest| rest.split([',', ']']).next());
-        Some(Self {
-            kind: kind.map(str::to_owned),
-            name: quoted.map(|(name, _)| name.to_owned()),
-            state: state.map(str::to_owned),
-        })
-    }
-}
-
 /// The version in `... (25.0.2+10) (build 25.0.2+10-LTS)` or `... (25.0.2+10-LTS, mixed mode, ...)`.
 pub(super) fn jdk_version(line: &str) -> Option<JdkVersion> {
     let inside = line.split('(').skip(1);
     inside
         .filter_map(|part| part.split([')', ',', ' ']).next()?.parse().ok())
         .find(|version: &JdkVersion| version.line() > 0)
-}
-
-pub(super) fn number_after(line: &str, key: &str) -> Option<u32> {
-    let rest = line.split_once(key)?.1;
-    let end = rest
-        .find(|c: char| !c.is_ascii_digit())
-        .unwrap_or(rest.len());
-    rest[..end].parse().ok()
-}
-
-fn signed_after(line: &str, key: &str) -> Option<i32> {
-    let rest = line.split_once(key)?.1.trim_start();
-    let end = rest
-        .find(|c: char| !(c.is_ascii_digit() || c == '-'))
-        .unwrap_or(rest.len());
-    rest[..end].parse().ok()
-}
-
-fn hexadecimal_after(line: &str, key: &str) -> Option<u64> {
-    let rest = line.split_once(key)?.1;
-    let end = rest
-        .find(|c: char| !c.is_ascii_hexdigit())
-        .unwrap_or(rest.len());
-    u64::from_str_radix(&rest[..end], 16).ok()
 }
 
 fn file_name(place: &str) -> &str {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Subcommand};
 
-use crate::variants::args::budget;
+use crate::cli::duration;
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum CorpusCommand {
@@ -33,7 +33,7 @@ pub(crate) struct CheckArgs {
     #[arg(long)]
     pub(crate) installed: bool,
     /// How long, all in all: `90s`, `10m`, `1h`.
-    #[arg(long, default_value = "10m", value_parser = budget)]
+    #[arg(long, default_value = "10m", value_parser = duration)]
     pub(crate) budget: Duration,
     /// Move and write nothing.
     #[arg(long)]

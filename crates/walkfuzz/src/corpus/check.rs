@@ -234,6 +234,7 @@ fn check(state: State, entry: &Entry, jdks: &[Jdk], time: Duration) -> Result<Ch
         } else {
             time
         },
+        patience: time,
     };
     let Some(jdk) = &entry.jdk else {
         return Ok(checked(

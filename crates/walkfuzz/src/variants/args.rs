@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 
+use crate::cli::duration;
+
 /// How Java code is executed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum CompilerMode {
@@ -76,7 +78,7 @@ pub(crate) struct VariantsArgs {
     #[arg(long, default_value_t = 400, value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     pub(crate) moments: u64,
     /// How long, all in all: `90s`, `10m`, `1h`.
-    #[arg(long, default_value = "10m", value_parser = budget)]
+    #[arg(long, default_value = "10m", value_parser = duration)]
     pub(crate) budget: Duration,
     /// Where run folders are.
     #[arg(long, default_value = "walkfuzz-runs")]
@@ -84,28 +86,4 @@ pub(crate) struct VariantsArgs {
     /// Print JSON; everything else goes to stderr.
     #[arg(long)]
     pub(crate) json: bool,
-}
-
-/// `90s`, `10m`, `1h 30m`; at least a second.
-pub(crate) fn budget(text: &str) -> Result<Duration, String> {
-    let span: jiff::SignedDuration = text.parse().map_err(|_| "a time such as 90s, 5m or 1h")?;
-    let budget = Duration::try_from(span).unwrap_or_default();
-    if budget < Duration::from_secs(1) {
-        return Err("at least 1s".to_owned());
-    }
-    Ok(budget)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn budgets_are_times() {
-        assert_eq!(budget("90s"), Ok(Duration::from_secs(90)));
-        assert_eq!(budget("1h 30m"), Ok(Duration::from_secs(5400)));
-        for bad in ["", "90", "-5s", "0s", "soon"] {
-            assert!(budget(bad).is_err(), "{bad}");
-        }
-    }
 }

@@ -6,7 +6,12 @@
 )]
 
 mod corpus;
+mod explain;
+mod export;
 mod jdks;
+mod replay;
+mod repros;
+mod shared_code;
 mod steps;
 mod support;
 mod usage;

@@ -168,6 +168,7 @@ fn the_reference_names_what_exists() {
         "fuzz",
         "step",
         "report",
+        "explain",
         "bench",
         "completions",
         "man",

@@ -1,0 +1,315 @@
+//! What a capsule is made of, apart from how it is written.
+
+use std::collections::BTreeMap;
+use std::ops::Range;
+
+use serde::{Deserialize, Serialize};
+use walkfuzz_context::{Address, Arch, Pc, Registers, Sp};
+
+use crate::arch;
+use crate::format::{hexadecimal, limits};
+
+/// Version of the facts; raised when an old reader would misunderstand.
+pub const VERSION: u32 = 1;
+
+/// The bytes of one page.
+pub type PageBytes = [u8; limits::PAGE as usize];
+
+/// What may be done with a page; bits as in an ELF program header.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Default)]
+pub struct Protection(pub(crate) u8);
+
+impl Protection {
+    /// Nothing may be done.
+    pub const NONE: Self = Self(0);
+
+    /// From the three permissions.
+    #[must_use]
+    pub const fn new(read: bool, write: bool, execute: bool) -> Self {
+        Self((read as u8) << 2 | (write as u8) << 1 | execute as u8)
+    }
+
+    pub(crate) const fn from_elf(flags: u32) -> Self {
+        Self((flags & 7) as u8)
+    }
+
+    pub(crate) const fn elf(self) -> u32 {
+        self.0 as u32
+    }
+
+    /// Whether it may be read.
+    #[must_use]
+    pub const fn read(self) -> bool {
+        self.0 & 4 != 0
+    }
+
+    /// Whether it may be written.
+    #[must_use]
+    pub const fn write(self) -> bool {
+        self.0 & 2 != 0
+    }
+
+    /// Whether it may be executed.
+    #[must_use]
+    pub const fn execute(self) -> bool {
+        self.0 & 1 != 0
+    }
+
+    /// As mmap wants it.
+    pub(crate) const fn mmap(self) -> i32 {
+        (if self.read() { libc::PROT_READ } else { 0 })
+            | (if self.write() { libc::PROT_WRITE } else { 0 })
+            | (if self.execute() { libc::PROT_EXEC } else { 0 })
+    }
+}
+
+/// What a page holds when the walk begins.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Content {
+    /// These bytes.
+    Bytes(Box<PageBytes>),
+    /// Nothing but zeros.
+    Zero,
+    /// The page at `offset` of [`Facts::files`]`[file]`.
+    File {
+        /// Which file.
+        file: u16,
+        /// Offset in it, a multiple of the page size.
+        offset: u64,
+    },
+}
+
+/// One page of the walked process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Page {
+    /// What may be done with it.
+    pub protection: Protection,
+    /// What it holds when the walk begins.
+    pub entry: Content,
+    /// What it holds at the outcome, if the walk wrote to it: what a debugger shows.
+    pub outcome: Option<Box<PageBytes>>,
+}
+
+/// Which addresses the process had mapped, and how: what tells a page that is not in the capsule from an address that never was there.
+#[derive(Clone, Debug, PartialEq, Eq, Default)]
+pub struct Layout {
+    ranges: Vec<(Range<u64>, Protection)>,
+}
+
+impl Layout {
+    /// From ranges of whole pages, by address; touching ones of the same protection become one.
+    pub(crate) fn push(&mut self, range: Range<u64>, protection: Protection) {
+        match self.ranges.last_mut() {
+            Some((last, same)) if last.end == range.start && *same == protection => {
+                last.end = range.end;
+            }
+            _ => self.ranges.push((range, protection)),
+        }
+    }
+
+    /// All ranges, by address.
+    #[must_use]
+    pub fn ranges(&self) -> &[(Range<u64>, Protection)] {
+        &self.ranges
+    }
+
+    /// How the page that holds `address` was mapped, if it was.
+    #[must_use]
+    pub fn find(&self, address: Address) -> Option<Protection> {
+        let behind = self
+            .ranges
+            .partition_point(|(range, _)| range.start <= address.0);
+        let (range, protection) = self.ranges.get(behind.checked_sub(1)?)?;
+        range.contains(&address.0).then_some(*protection)
+    }
+}
+
+/// A file of which pages are taken by reference.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FileFacts {
+    /// Its name without folders, `libjvm.so`.
+    pub name: String,
+    /// Which build it is: its build id, or what [`identity`](walkfuzz_vmstructs) stands in for one.
+    pub identity: String,
+    /// Where it was, for debuggers.
+    pub path: String,
+    /// Where its first byte was mapped.
+    #[serde(with = "hexadecimal")]
+    pub base: u64,
+    /// Where its dynamic section was mapped; 0 if it has none.
+    #[serde(with = "hexadecimal")]
+    pub dynamic: u64,
+    /// How it was mapped.
+    pub mappings: Vec<FileMapping>,
+}
+
+/// A part of a file in memory.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct FileMapping {
+    /// Its begin.
+    #[serde(with = "hexadecimal")]
+    pub start: u64,
+    /// Its end.
+    #[serde(with = "hexadecimal")]
+    pub end: u64,
+    /// Offset in the file.
+    pub offset: u64,
+}
+
+/// A load that may fault, and where the JVM then goes on: the replayer does what the JVM's handler would do.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct SafeFetch {
+    /// The load.
+    #[serde(with = "hexadecimal::pc")]
+    pub fault: Pc,
+    /// Where to go on.
+    #[serde(with = "hexadecimal::pc")]
+    pub continuation: Pc,
+}
+
+/// How the walker is called: `function(first, second, third)` with every other general register zero.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Entry {
+    /// The walker.
+    #[serde(with = "hexadecimal::pc")]
+    pub function: Pc,
+    /// The trace.
+    #[serde(with = "hexadecimal::address")]
+    pub trace: Address,
+    /// The most frames that may be written.
+    pub depth: i32,
+    /// The context.
+    #[serde(with = "hexadecimal::address")]
+    pub context: Address,
+    /// The stack pointer; the word there is the return address, which is [`Facts::stub`].
+    #[serde(with = "hexadecimal::sp")]
+    pub stack: Sp,
+    /// The thread pointer.
+    #[serde(with = "hexadecimal::address")]
+    pub thread: Address,
+    /// The vector unit's control word (x86_64: mxcsr).
+    pub float_control: u32,
+}
+
+/// A walk that faulted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FaultOutcome {
+    /// The signal.
+    pub signal: i32,
+    /// Its `si_code`.
+    pub code: i32,
+    /// Its `si_addr`.
+    #[serde(with = "hexadecimal::address")]
+    pub address: Address,
+    /// All general registers.
+    #[serde(with = "hexadecimal::registers")]
+    pub registers: Registers,
+    /// Faults at SafeFetch loads before.
+    pub near_misses: u32,
+}
+
+/// A walk that came back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FramesOutcome {
+    /// Frames, or an error code below 1.
+    pub frames: i32,
+    /// Of the frames, as [`hash_of_frames`].
+    #[serde(with = "hexadecimal")]
+    pub hash: u64,
+    /// Faults at SafeFetch loads on the way.
+    pub near_misses: u32,
+}
+
+/// What came of a walk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "kind", rename_all = "kebab-case")]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "compared and copied a hundred thousand times a second, and held once"
+)]
+pub enum Outcome {
+    /// It faulted.
+    Fault(FaultOutcome),
+    /// It came back.
+    Frames(FramesOutcome),
+}
+
+/// What the note of facts says.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Facts {
+    /// [`VERSION`].
+    pub version: u32,
+    /// The architecture's name.
+    pub arch: String,
+    /// Bytes in a page.
+    pub page_size: u64,
+    /// How the walker is called.
+    pub entry: Entry,
+    /// Two pages that are free in the layout: the replayer's own, where the walk returns to, and one for debuggers.
+    #[serde(with = "hexadecimal::address")]
+    pub stub: Address,
+    /// SafeFetch loads of that JVM.
+    pub safefetch: Vec<SafeFetch>,
+    /// What the walk must do.
+    pub expected: Outcome,
+    /// Files of which pages are taken by reference, or that a debugger should know.
+    pub files: Vec<FileFacts>,
+    /// The walker's name, `agct`.
+    pub walker: String,
+    /// The signature of the finding; empty for a healthy walk.
+    pub signature: String,
+    /// The perturbation's text form; empty for an untouched context.
+    pub perturbation: String,
+    /// The JVM's version.
+    pub jvm: String,
+    /// Version of walkfuzz that wrote it.
+    pub walkfuzz: String,
+}
+
+/// One walk: what it reads, and what must come of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Capsule {
+    /// What there is to say.
+    pub facts: Facts,
+    /// What was mapped.
+    pub layout: Layout,
+    /// Pages by address.
+    pub pages: BTreeMap<u64, Page>,
+}
+
+impl Facts {
+    /// The architecture, which reading has checked to be this program's.
+    #[must_use]
+    pub fn architecture(&self) -> Arch {
+        Arch::from_name(&self.arch).unwrap_or(Arch::NATIVE)
+    }
+
+    /// All general registers when the walk begins.
+    #[must_use]
+    pub fn entry_registers(&self) -> Registers {
+        arch::entry_registers(&self.entry)
+    }
+}
+
+/// A 64-bit hash of frames (FNV-1a over words), the same as a trace buffer's.
+#[must_use]
+pub(crate) fn hash_of_frames(bytes: &[u8]) -> u64 {
+    const PRIME: u64 = 0x0000_0100_0000_01b3;
+    let word = |frame: &[u8; 16], at: usize| {
+        frame
+            .get(at..at + 8)
+            .and_then(|bytes| bytes.try_into().ok())
+            .map_or(0, u64::from_le_bytes)
+    };
+    let (frames, _) = bytes.as_chunks::<16>();
+    frames.iter().fold(0xcbf2_9ce4_8422_2325, |hash, frame| {
+        let hash = (hash ^ word(frame, 8)).wrapping_mul(PRIME);
+        // bci is the low half of the first word; the rest is padding.
+        (hash ^ (word(frame, 0) & u64::from(u32::MAX))).wrapping_mul(PRIME)
+    })
+}

@@ -1,0 +1,224 @@
+//! Capturing: from a process in which one walk was just prepared to the capsule of that walk.
+//!
+//! The calling process is a frozen copy, or any other with one thread that nobody needs any more: it is only forked. Three processes
+//! take part. The *source* stands still for ever; it is what the memory was. The *verifier* makes the walk in the whole memory:
+//! what comes of that is what the capsule must do. Then it loses everything that is mapped and becomes a *puppet*, which is given
+//! the source's pages one by one, as its walk asks for them. If the puppet's walk ends as the verifier's did, to the last register, the
+//! pages that it was given are the capsule.
+//!
+//! Contract: the caller has room on its stack for the walk and some kilobytes more, and holds no lock that a forked child would need.
+
+mod frozen;
+mod minimise;
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::{Duration, Instant};
+
+use walkfuzz_context::{Address, Arch, Pc, Sp};
+
+use crate::arch;
+use crate::capsule::{Capsule, Content, Entry, Facts, Page, SafeFetch, VERSION};
+use crate::error::CaptureError;
+use crate::format::limits::{self, PAGE};
+use crate::outcome::Ended;
+use crate::puppet::{Absent, Puppet, Tracee, Walk, judge};
+
+use frozen::Frozen;
+
+/// How far below the caller's stack pointer the walk's stack begins.
+const STACK_GAP: u64 = 16 << 10;
+/// Where the replayer's page is looked for: far from where Linux puts programs, libraries and heaps.
+const FIRST_STUB: u64 = 0x1000_0000_0000;
+const NEXT_STUB: u64 = 1 << 32;
+/// Room around the replayer's page that must be free as well.
+const STUB_MARGIN: u64 = 1 << 20;
+
+/// A file that a capsule names, and may later [refer](Capsule::refer) to.
+#[derive(Clone, Debug)]
+pub struct KnownFile {
+    /// Where it is, as the mappings name it.
+    pub path: PathBuf,
+    /// Which build it is.
+    pub identity: String,
+}
+
+/// What is to be captured: `function(trace, depth, context)`, ready to be called.
+#[derive(Clone, Debug)]
+pub struct Request {
+    /// The walker.
+    pub function: Pc,
+    /// An `ASGCT_CallTrace`, set up for the call.
+    pub trace: Address,
+    /// The most frames.
+    pub depth: i32,
+    /// A `ucontext_t`.
+    pub context: Address,
+    /// SafeFetch loads of the JVM.
+    pub safefetch: Vec<SafeFetch>,
+    /// Libraries that a debugger should know, libjvm first.
+    pub files: Vec<KnownFile>,
+    /// Whether lines that the outcome does not need become zeros.
+    pub minimise: bool,
+    /// What the capsule says of itself: the walker's name.
+    pub walker: String,
+    /// The finding's signature; empty for a healthy walk.
+    pub signature: String,
+    /// The perturbation's text form.
+    pub perturbation: String,
+    /// The JVM's version.
+    pub jvm: String,
+}
+
+/// How much a capture took.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Effort {
+    /// Until source and verifier stood.
+    pub fork: Duration,
+    /// Until the walk was verified.
+    pub verify: Duration,
+    /// Minimising.
+    pub minimise: Duration,
+    /// Walks that minimising took.
+    pub walks: u64,
+    /// Lines that are not zero, before minimising and after, code left out.
+    pub lines: (usize, usize),
+}
+
+/// Captures the walk that `request` describes.
+///
+/// # Errors
+/// [`CaptureError`]; [`CaptureError::Unverified`] if the walk depends on more than memory.
+pub fn capture(request: &Request) -> Result<(Capsule, Effort), CaptureError> {
+    let began = Instant::now();
+    let mut effort = Effort::default();
+    let source = Frozen::new(Tracee::spawn()?)?;
+    let mut verifier = Tracee::spawn()?;
+    effort.fork = began.elapsed();
+    let layout = source.layout();
+    let stub = free_pages(&layout).ok_or(CaptureError::NoRoom)?;
+    let entry = Entry {
+        function: request.function,
+        trace: request.trace,
+        depth: request.depth,
+        context: request.context,
+        stack: walk_stack(),
+        thread: Address(arch::thread_pointer(&verifier.machine()?)),
+        float_control: arch::float_control(&verifier.float_state()?),
+    };
+    let mut facts = Facts {
+        version: VERSION,
+        arch: Arch::NATIVE.name().to_owned(),
+        page_size: PAGE,
+        entry,
+        stub: Address(stub),
+        safefetch: request.safefetch.clone(),
+        // Known below.
+        expected: crate::capsule::Outcome::Frames(crate::capsule::FramesOutcome {
+            frames: 0,
+            hash: 0,
+            near_misses: 0,
+        }),
+        files: source.files(&request.files),
+        walker: request.walker.clone(),
+        signature: request.signature.clone(),
+        perturbation: request.perturbation.clone(),
+        jvm: request.jvm.clone(),
+        walkfuzz: env!("CARGO_PKG_VERSION").to_owned(),
+    };
+    verifier.map_stub(stub)?;
+    verifier.set_float_state(&arch::float_at_entry(&entry))?;
+    verifier.write(entry.stack.0, &stub.to_le_bytes())?;
+    let verified = judge(&mut verifier, &Walk::of(&facts), &mut |_, _| {
+        Ok(Absent::Unmapped)
+    })?;
+    let Ended::Outcome(expected) = verified else {
+        return Err(CaptureError::NoOutcome(Box::new(verified)));
+    };
+    facts.expected = expected;
+    let mut puppet = Puppet::empty(verifier, &facts, layout.clone())?;
+    let in_page = (entry.stack.0 % PAGE) as usize;
+    puppet.bring(&source, entry.stack.0, |page| {
+        if let Some(word) = page.get_mut(in_page..in_page + 8) {
+            word.copy_from_slice(&stub.to_le_bytes());
+        }
+    })?;
+    let demanded = puppet.walk_on_demand(&source)?;
+    verified_as(&facts, &demanded)?;
+    effort.verify = began.elapsed() - effort.fork;
+    effort.lines.0 = minimise::lines(&puppet);
+    if request.minimise {
+        let began = Instant::now();
+        effort.walks = minimise::minimise(&mut puppet, &facts)?;
+        effort.minimise = began.elapsed();
+    }
+    effort.lines.1 = minimise::lines(&puppet);
+    let last = puppet.walk()?;
+    verified_as(&facts, &last)?;
+    let pages = pages(&puppet)?;
+    let capsule = Capsule {
+        facts,
+        layout,
+        pages,
+    };
+    Ok((capsule, effort))
+}
+
+fn verified_as(facts: &Facts, ended: &Ended) -> Result<(), CaptureError> {
+    let differences = facts.expected.differences(ended);
+    if differences.is_empty() {
+        Ok(())
+    } else {
+        Err(CaptureError::Unverified(differences))
+    }
+}
+
+/// The puppet's pages, before its last walk and after.
+fn pages(puppet: &Puppet) -> Result<BTreeMap<u64, Page>, CaptureError> {
+    let changed = puppet.changed_pages()?;
+    let mut pages = BTreeMap::new();
+    for (&address, image) in puppet.images() {
+        let outcome = if changed.contains(&address) {
+            let mut now = Box::new([0; PAGE as usize]);
+            puppet.read(address, &mut now)?;
+            Some(now)
+        } else {
+            None
+        };
+        let entry = if image.bytes.iter().all(|byte| *byte == 0) {
+            Content::Zero
+        } else {
+            Content::Bytes(image.bytes.clone())
+        };
+        let page = Page {
+            protection: image.protection,
+            entry,
+            outcome,
+        };
+        pages.insert(address, page);
+    }
+    Ok(pages)
+}
+
+/// Where the walk's stack begins: on the caller's own, so that the walker finds itself where it would be called, at the end of a page
+/// that nothing in use lies on.
+#[inline(never)]
+fn walk_stack() -> Sp {
+    let here = 0_u64;
+    let below = (&raw const here as u64).saturating_sub(STACK_GAP);
+    Sp((below & !(PAGE - 1)) - 8)
+}
+
+/// A place for the replayer's pages.
+fn free_pages(layout: &crate::capsule::Layout) -> Option<u64> {
+    let room = limits::STUB_PAGES * PAGE + STUB_MARGIN;
+    (FIRST_STUB..limits::USER_SPACE)
+        .step_by(NEXT_STUB as usize)
+        .find(|&stub| {
+            let free = stub - STUB_MARGIN..stub + room;
+            layout
+                .ranges()
+                .iter()
+                .all(|(range, _)| range.end <= free.start || range.start >= free.end)
+        })
+}

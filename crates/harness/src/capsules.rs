@@ -1,0 +1,184 @@
+//! Walks of held moments, kept in files: captured in a copy of the moment, and checked before they are kept.
+
+use std::path::Path;
+use std::time::Duration;
+
+use walkfuzz_capsule::capture::{KnownFile, Request, capture};
+use walkfuzz_capsule::{Outcome, SafeFetch};
+use walkfuzz_context::{Address, Pc, Registers};
+use walkfuzz_engine::{FrozenEnd, Moment, Shared, freeze};
+use walkfuzz_guard::Fault;
+use walkfuzz_record::Finding;
+use walkfuzz_record::finding::FindingCapsule;
+use walkfuzz_walkers::{TraceBuffer, Walker};
+
+use crate::world::World;
+
+/// How long a capture may take: some hundred milliseconds, unless the machine is busy with other things.
+const LIMIT: Duration = Duration::from_secs(20);
+/// Libraries that a debugger should know.
+const LIBRARIES: [&str; 2] = ["libjvm.so", "libc.so.6"];
+/// Room for the sentence in which a copy says what went wrong.
+const PROBLEM: usize = 500;
+
+/// The walk to be kept.
+#[derive(Clone, Debug)]
+pub(crate) struct Wanted {
+    /// What the walker gets.
+    pub(crate) registers: Registers,
+    /// The most frames.
+    pub(crate) depth: i32,
+    /// Of the finding; empty without one.
+    pub(crate) signature: String,
+    /// The text form; empty for the moment as it is.
+    pub(crate) perturbation: String,
+    /// The JVM's version.
+    pub(crate) jvm: String,
+    /// Whether memory that the outcome does not need becomes zeros.
+    pub(crate) minimise: bool,
+}
+
+/// Keeps the walk that ended with `fault` in the folder of `result`, which is the run folder.
+pub(crate) fn of_fault(
+    moment: &mut Moment,
+    world: &World,
+    walker: &dyn Walker,
+    wanted: &Wanted,
+    fault: &Fault,
+    result: &Path,
+) -> FindingCapsule {
+    let name = format!("capsules/{}.wfcap", Finding::id_of(&wanted.signature));
+    let same = |outcome: &Outcome| match outcome {
+        Outcome::Fault(found)
+            if (found.signal, found.registers.pc()) == (fault.signal, fault.pc()) =>
+        {
+            Ok(())
+        }
+        other => Err(format!(
+            "in the capsule the walk ends otherwise ({other}), and not with signal {} at {}",
+            fault.signal,
+            fault.pc()
+        )),
+    };
+    let path = result.with_file_name(&name);
+    match keep(moment, world, walker, wanted, same, &path) {
+        Ok(()) => FindingCapsule {
+            path: Some(name),
+            problem: None,
+        },
+        Err(problem) => FindingCapsule {
+            path: None,
+            problem: Some(problem),
+        },
+    }
+}
+
+/// A sentence in memory that a copy and the process it comes from both see.
+#[derive(Clone, Copy)]
+struct Problem {
+    length: usize,
+    bytes: [u8; PROBLEM],
+}
+
+impl Problem {
+    fn new(text: &str) -> Self {
+        let mut problem = Self {
+            length: text.len().min(PROBLEM),
+            bytes: [0; PROBLEM],
+        };
+        for (target, byte) in problem.bytes.iter_mut().zip(text.bytes()) {
+            *target = byte;
+        }
+        problem
+    }
+
+    fn text(&self) -> String {
+        let bytes = self.bytes.get(..self.length).unwrap_or_default();
+        String::from_utf8_lossy(bytes).into_owned()
+    }
+}
+
+/// Keeps the walk `wanted` of `moment` at `path`, if `accept` likes what came of it. The calling process stands still for a fork.
+///
+/// # Errors
+/// Why there is no capsule, in a sentence.
+pub(crate) fn keep(
+    moment: &mut Moment,
+    world: &World,
+    walker: &dyn Walker,
+    wanted: &Wanted,
+    accept: impl Fn(&Outcome) -> Result<(), String>,
+    path: &Path,
+) -> Result<(), String> {
+    let mut problem = Shared::new(Problem::new("the copy did not come to an end"))
+        .map_err(|error| error.to_string())?;
+    let said = &raw mut *problem;
+    let mut copy = freeze(moment, LIMIT, |moment| {
+        let kept = keep_here(moment, world, walker, wanted, accept, path);
+        let text = kept.err().unwrap_or_default();
+        // SAFETY: the mapping is shared, lives until the copy has ended, and is read only after that.
+        unsafe { said.write_volatile(Problem::new(&text)) };
+    })
+    .map_err(|error| format!("cannot fork: {error}"))?;
+    match copy.wait() {
+        FrozenEnd::Done if problem.length == 0 => Ok(()),
+        FrozenEnd::Done => Err(problem.text()),
+        FrozenEnd::Killed(signal) => Err(format!("the copy was killed by signal {signal}")),
+        FrozenEnd::TimedOut => Err(format!("the copy took longer than {LIMIT:?}")),
+    }
+}
+
+/// In the copy.
+fn keep_here(
+    moment: &mut Moment,
+    world: &World,
+    walker: &dyn Walker,
+    wanted: &Wanted,
+    accept: impl Fn(&Outcome) -> Result<(), String>,
+    path: &Path,
+) -> Result<(), String> {
+    let mut trace = TraceBuffer::new();
+    let call = moment
+        .prepare(walker, &wanted.registers, wanted.depth, &mut trace)
+        .ok_or("the walker does not walk from a context")?;
+    let (capsule, _effort) = capture(&Request {
+        function: Pc(call.function as *const () as u64),
+        trace: Address(call.first as u64),
+        depth: call.depth,
+        context: Address(call.last as u64),
+        safefetch: world.safefetch.iter().map(safefetch).collect(),
+        files: files(world),
+        minimise: wanted.minimise,
+        walker: walker.name().to_owned(),
+        signature: wanted.signature.clone(),
+        perturbation: wanted.perturbation.clone(),
+        jvm: wanted.jvm.clone(),
+    })
+    .map_err(|error| error.to_string())?;
+    accept(&capsule.facts.expected)?;
+    if let Some(folder) = path.parent() {
+        std::fs::create_dir_all(folder).map_err(|error| error.to_string())?;
+    }
+    capsule.write(path).map_err(|error| error.to_string())
+}
+
+fn safefetch(site: &walkfuzz_guard::SafeFetchSite) -> SafeFetch {
+    SafeFetch {
+        fault: site.fault_pc,
+        continuation: site.continuation_pc,
+    }
+}
+
+fn files(world: &World) -> Vec<KnownFile> {
+    let modules = LIBRARIES
+        .iter()
+        .filter_map(|name| world.modules.by_name(name));
+    modules
+        .filter_map(|module| {
+            Some(KnownFile {
+                path: module.path.clone(),
+                identity: module.table()?.identity()?.to_owned(),
+            })
+        })
+        .collect()
+}

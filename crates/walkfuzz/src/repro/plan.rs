@@ -1,0 +1,157 @@
+//! What `repro` will do about a thing: which JVM, which inputs to begin with, what to look for.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use walkfuzz_jvm::{Jdk, Places};
+use walkfuzz_record::{Finding, JvmFacts, KnownMatch, RunFolder};
+
+use crate::failure::Failure;
+use crate::repro::campaign::{Aim, Campaign};
+
+/// A campaign, and what to say beforehand.
+#[derive(Clone, Debug)]
+pub(crate) struct Plan {
+    /// What is reproduced, in words.
+    pub(crate) what: String,
+    /// What could not be taken over, in words.
+    pub(crate) notes: Vec<String>,
+    /// Issues that it looks like.
+    pub(crate) known: Vec<KnownMatch>,
+    /// The JDK.
+    pub(crate) jdk: Jdk,
+    pub(crate) campaign: Campaign,
+}
+
+/// What the user asks for beside the thing.
+#[derive(Clone, Debug)]
+pub(crate) struct Wishes {
+    pub(crate) jdk: Option<String>,
+    pub(crate) gc: Option<String>,
+    pub(crate) budget: Duration,
+}
+
+/// Options that each run gets anyway, or that belong to the run they were used in.
+const OURS: [&str; 6] = [
+    "-Xmx",
+    "-XX:ErrorFile=",
+    "-XX:-CreateCoredumpOnCrash",
+    "-XX:-UsePerfData",
+    "--add-exports=java.base/jdk.internal.vm=ALL-UNNAMED",
+    "-Djava.class.path=",
+];
+
+impl Plan {
+    /// For a finding: the same JDK, collector and options, and the finding's input.
+    pub(crate) fn for_finding(
+        run: &RunFolder,
+        finding: &Finding,
+        wishes: &Wishes,
+    ) -> Result<Self, Failure> {
+        let mut notes = Vec::new();
+        let jdk = same_jdk(&finding.jvm, wishes)?;
+        if jdk_differs(&jdk, &finding.jvm) {
+            notes.push(format!("it was found on {}", finding.jvm.version));
+        }
+        let artifact = finding.input.artifact.as_ref();
+        let seeds: Vec<PathBuf> = artifact
+            .map(|artifact| run.path().join(artifact))
+            .filter(|path| path.is_file())
+            .into_iter()
+            .collect();
+        if seeds.is_empty() {
+            notes.push("its input is not kept: the campaign begins with none".to_owned());
+        }
+        let environment = environment(&jdk, Some(&finding.jvm), wishes);
+        Ok(Self {
+            what: format!("finding {}: {}", finding.id, finding.title),
+            notes,
+            known: finding.known.clone(),
+            jdk,
+            campaign: Campaign {
+                aim: Aim {
+                    signature: Some(finding.signature.clone()),
+                    ..Aim::default()
+                },
+                seeds,
+                budget: wishes.budget,
+                environment,
+            },
+        })
+    }
+
+    /// For an input of which no more is known.
+    pub(crate) fn for_input(
+        what: String,
+        path: PathBuf,
+        facts: Option<&JvmFacts>,
+        wishes: &Wishes,
+    ) -> Result<Self, Failure> {
+        let jdk = match facts {
+            Some(facts) => same_jdk(facts, wishes)?,
+            None => Places::from_env().choose(wishes.jdk.as_deref())?,
+        };
+        Ok(Self {
+            what,
+            notes: Vec::new(),
+            known: Vec::new(),
+            campaign: Campaign {
+                aim: Aim::default(),
+                seeds: vec![path],
+                budget: wishes.budget,
+                environment: environment(&jdk, facts, wishes),
+            },
+            jdk,
+        })
+    }
+}
+
+/// The release of a version as `walkfuzz jdk` names it.
+fn release(version: &str) -> &str {
+    version.split(['+', '-']).next().unwrap_or(version)
+}
+
+fn jdk_differs(jdk: &Jdk, facts: &JvmFacts) -> bool {
+    jdk.version.to_string() != release(&facts.version)
+}
+
+/// The JDK that is asked for, else the one that was walked.
+fn same_jdk(facts: &JvmFacts, wishes: &Wishes) -> Result<Jdk, Failure> {
+    let wanted = wishes.jdk.as_deref().unwrap_or(release(&facts.version));
+    Ok(Places::from_env().choose(Some(wanted).filter(|wanted| !wanted.is_empty()))?)
+}
+
+/// The variables that make a child walk that JVM in the same way.
+pub(crate) fn environment(
+    jdk: &Jdk,
+    facts: Option<&JvmFacts>,
+    wishes: &Wishes,
+) -> Vec<(String, String)> {
+    let mut variables = vec![("WALKFUZZ_JDK".to_owned(), jdk.home.display().to_string())];
+    let collector = wishes.gc.clone().or_else(|| {
+        facts
+            .map(|facts| facts.collector.clone())
+            .filter(|collector| !collector.is_empty() && collector != "default")
+    });
+    variables.extend(collector.map(|gc| ("WALKFUZZ_GC".to_owned(), gc)));
+    let Some(facts) = facts else {
+        return variables;
+    };
+    let heap = facts
+        .options
+        .iter()
+        .find_map(|option| option.strip_prefix("-Xmx"));
+    variables.extend(heap.map(|heap| ("WALKFUZZ_HEAP".to_owned(), heap.to_owned())));
+    let collectors = |option: &str| option.starts_with("-XX:+Use") && option.ends_with("GC");
+    let extra: Vec<&str> = facts
+        .options
+        .iter()
+        .map(String::as_str)
+        .filter(|option| !OURS.iter().any(|ours| option.starts_with(ours)))
+        .filter(|option| !collectors(option))
+        .collect();
+    if !extra.is_empty() {
+        variables.push(("WALKFUZZ_JAVA_OPTIONS".to_owned(), extra.join(" ")));
+    }
+    variables
+}

@@ -1,0 +1,191 @@
+//! `walkfuzz replay` with capsules of real JVMs, and with files that are none.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use assert_cmd::Command;
+use serde_json::Value;
+use tempfile::TempDir;
+use walkfuzz_capsule::{Capsule, Content, Outcome, example};
+use walkfuzz_context::Address;
+use walkfuzz_jvm::{Jdk, Places};
+
+use crate::support::{fails, folder, json, walkfuzz};
+
+/// How often the fast lane may meet an address that is taken.
+const TRIES: usize = 8;
+
+fn replay(file: &Path) -> Command {
+    let mut command = walkfuzz();
+    command.arg("replay").arg(file);
+    command
+}
+
+/// One JDK of each of these feature releases.
+fn jdks() -> Vec<Jdk> {
+    if cfg!(not(target_arch = "x86_64")) {
+        eprintln!("skip: capsules are captured on x86_64 only");
+        return Vec::new();
+    }
+    let found: Vec<Jdk> = Places::from_env()
+        .discover()
+        .into_iter()
+        .filter_map(|candidate| candidate.jdk.ok())
+        .collect();
+    let of = |feature: u32| {
+        let jdk = found.iter().find(|jdk| jdk.version.feature() == feature);
+        if jdk.is_none() {
+            eprintln!("skip: no JDK {feature} on this machine");
+        }
+        jdk.cloned()
+    };
+    [17, 25].into_iter().filter_map(of).collect()
+}
+
+/// The capsules that a short blind run of a JVM leaves.
+fn capture(jdk: &Jdk, runs: &Path) -> Vec<PathBuf> {
+    let output = walkfuzz()
+        .args(["in-jvm", "loop", "12"])
+        .env("WALKFUZZ_BLIND", "1")
+        .env("WALKFUZZ_JDK", &jdk.home)
+        .env("WALKFUZZ_RUNS", runs)
+        .output()
+        .unwrap();
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
+    let run = fs::read_dir(runs).unwrap().flatten().next().unwrap().path();
+    let capsules = fs::read_dir(run.join("capsules"))
+        .unwrap_or_else(|error| panic!("{error}: {}", run.display()));
+    capsules.flatten().map(|entry| entry.path()).collect()
+}
+
+#[test]
+fn capsules_of_real_jvms_end_as_they_say() {
+    for jdk in jdks() {
+        let runs = folder();
+        let capsules = capture(&jdk, runs.path());
+        assert!(!capsules.is_empty());
+        for capsule in capsules {
+            same_again(&capsule, runs.path());
+        }
+    }
+}
+
+fn same_again(file: &Path, folder: &Path) {
+    let answer = |arguments: &[&str]| -> Option<Value> {
+        let output = replay(file).args(arguments).arg("--json").output().unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        if errors.contains("this program lies where") {
+            return None;
+        }
+        assert_eq!(output.status.code(), Some(0), "{errors}");
+        Some(json(&output.stdout))
+    };
+    for (arguments, walks) in [
+        (&["--times", "100"][..], 100),
+        (&["--times", "5000", "--loop"][..], 5000),
+        (&["--times", "100000", "--in-process"][..], 100_000),
+    ] {
+        let said = (0..TRIES).find_map(|_| answer(arguments)).unwrap();
+        eprintln!(
+            "note: {}: {} {}, {:.2} ms, {:.0}/s",
+            said["jvm"],
+            said["signature"],
+            said["how"],
+            said["milliseconds_median"],
+            said["per_second"]
+        );
+        assert_eq!(said["verdict"], "identical");
+        assert_eq!(
+            (&said["times"], &said["identical"]),
+            (&walks.into(), &walks.into())
+        );
+        assert!(said["milliseconds_median"].as_f64().unwrap() < 100.0);
+    }
+    let small = folder.join("small.wfcap");
+    replay(file).arg("--refer").arg(&small).assert().code(0);
+    let sizes = [file, &small].map(|path| fs::metadata(path).unwrap().len());
+    assert!(sizes[1] * 2 < sizes[0] && sizes[1] < 12 << 10, "{sizes:?}");
+    replay(&small).assert().code(0);
+
+    let changed = |name: &str, change: &dyn Fn(&mut Capsule)| {
+        let path = folder.join(name);
+        let mut capsule = Capsule::read(&small).unwrap();
+        change(&mut capsule);
+        capsule.write(&path).unwrap();
+        path
+    };
+    // Another expectation: what is different is named.
+    let other = changed("other.wfcap", &|capsule| {
+        if let Outcome::Fault(fault) = &mut capsule.facts.expected {
+            fault.address = Address(0x1234);
+        }
+    });
+    let output = replay(&other).output().unwrap();
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.starts_with("different: 0 of 1"), "{said}");
+    assert!(said.contains("address: expected 0x1234, got"), "{said}");
+    // Of a JVM that is not here; its path in the file means nothing.
+    let foreign = changed("foreign.wfcap", &|capsule| {
+        capsule.facts.files[0].identity = "00ff".into();
+        capsule.facts.files[0].path = "../../../etc/passwd".into();
+    });
+    let sentence = "unknown: needs build id 00ff (libjvm.so of JDK ";
+    fails(&mut replay(&foreign), 4, sentence);
+    // mov eax, 59 (execve); syscall
+    let capsule = Capsule::read(file).unwrap();
+    let path = folder.join("execve.wfcap");
+    let mut evil = capsule;
+    let at = evil.facts.entry.function.0;
+    let code = [0xb8, 59, 0, 0, 0, 0x0f, 0x05];
+    for (address, byte) in (at..).zip(code) {
+        let page = evil.pages.get_mut(&(address & !4095)).unwrap();
+        if let Content::Bytes(bytes) = &mut page.entry {
+            bytes[(address & 4095) as usize] = byte;
+        }
+    }
+    evil.write(&path).unwrap();
+    fails(
+        &mut replay(&path),
+        2,
+        "refused: its walk wants to make system call 59",
+    );
+}
+
+#[test]
+fn what_is_no_capsule_is_said_in_a_sentence() {
+    let home: TempDir = folder();
+    let write = |name: &str, bytes: &[u8]| {
+        let path = home.path().join(name);
+        fs::write(&path, bytes).unwrap();
+        path
+    };
+    let good = example().to_bytes().unwrap();
+    for (path, sentence) in [
+        (home.path().join("none"), "No such file"),
+        (home.path().to_owned(), "Is a directory"),
+        (write("empty", b""), "no zstd stream"),
+        (write("text", b"no capsule"), "no zstd stream"),
+        (write("cut", &good[..good.len() / 2]), "no zstd stream"),
+    ] {
+        fails(&mut replay(&path), 2, sentence);
+    }
+    let mut other = example();
+    other.facts.page_size = 65536;
+    let path = write("pages", &other.to_bytes().unwrap());
+    fails(&mut replay(&path), 2, "pages of 65536 bytes");
+    let mut other = example();
+    other.facts.arch = "s390x".into();
+    let path = write("arch", &other.to_bytes().unwrap());
+    fails(&mut replay(&path), 2, "is for s390x");
+    // A link is followed, and what it leads to is no capsule.
+    let link = home.path().join("link.wfcap");
+    std::os::unix::fs::symlink("/etc/passwd", &link).unwrap();
+    fails(&mut replay(&link), 2, "no zstd stream");
+    let left = fs::read_dir(home.path()).unwrap().count();
+    assert_eq!(left, 6, "nothing was written");
+}

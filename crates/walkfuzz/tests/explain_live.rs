@@ -1,0 +1,158 @@
+//! A finding of a running JVM, explained: what only a frozen copy of that JVM can tell has to stand on the page.
+//!
+//! This program runs itself again as the process that holds the JVM, and then asks `walkfuzz explain`.
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test, which clippy cannot see without the harness"
+)]
+
+use std::path::Path;
+use std::process::{Command, ExitCode};
+use std::time::{Duration, Instant};
+
+use walkfuzz_context::generate::blind;
+use walkfuzz_harness::campaign::end_process;
+use walkfuzz_harness::{Mode, Session};
+use walkfuzz_jvm::{Jdk, Places};
+use walkfuzz_record::{Finding, OutcomeKind, RunFolder};
+
+/// Set in the process that holds the JVM.
+const CHILD: &str = "WALKFUZZ_EXPLAIN_TEST_CHILD";
+/// How long a fault is looked for. `JavaThread::pd_get_top_frame` in 17 and its like in the others take seconds.
+const LIMIT: Duration = Duration::from_secs(40);
+
+fn main() -> ExitCode {
+    if std::env::var_os(CHILD).is_some() {
+        fuzz();
+    }
+    match Places::from_env().choose(None) {
+        Ok(jdk) => explained(&jdk),
+        Err(error) => println!("skip: {error}"),
+    }
+    ExitCode::SUCCESS
+}
+
+/// Walks until a fault was examined.
+fn fuzz() -> ! {
+    let mut session = Session::start(Mode::Survey, &["live".to_owned()], None).unwrap();
+    let began = Instant::now();
+    let mut seeds = 0_u64..;
+    let mut found = None;
+    while found.is_none() && began.elapsed() < LIMIT {
+        for seed in seeds.by_ref().take(500) {
+            session.run_input(&blind(seed).to_bytes()).unwrap();
+        }
+        found = fault(session.run_folder());
+    }
+    session.finish();
+    end_process(0);
+}
+
+fn fault(run: &RunFolder) -> Option<Finding> {
+    let findings = run.findings().unwrap().findings.into_iter();
+    let mut faults = findings.filter(|finding| finding.outcome.kind == OutcomeKind::Fault);
+    faults.find(|finding| finding.moment.is_some())
+}
+
+fn explained(jdk: &Jdk) {
+    let runs = tempfile::tempdir().unwrap();
+    let status = Command::new(std::env::current_exe().unwrap())
+        .env(CHILD, "1")
+        .env("WALKFUZZ_JDK", &jdk.home)
+        .env("WALKFUZZ_RUNS", runs.path())
+        .status()
+        .unwrap();
+    assert!(status.success(), "{status}");
+    let run = RunFolder::latest(runs.path()).unwrap();
+    let finding = fault(&run).expect("a fault was found and examined");
+    println!("note: {} on {jdk}", finding.title);
+
+    let page = |format: &str| -> String {
+        let path = runs.path().join(format!("page.{format}"));
+        let output = walkfuzz(runs.path(), &finding.id)
+            .args(["--format", format, "--out"])
+            .arg(&path)
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "{format}: {said}");
+        assert!(output.stdout.is_empty());
+        std::fs::read_to_string(path).unwrap()
+    };
+    let site = finding.site.as_ref().unwrap();
+    let moment = finding.moment.as_ref().unwrap();
+    let instruction = site.instruction.clone().unwrap();
+    let text = page("text");
+    println!("{text}");
+    for part in [
+        finding.title.as_str(),
+        &finding.signature,
+        &finding.input.perturbation,
+        &instruction,
+        site.backtrace.last().unwrap(),
+        &finding.jvm.build_id,
+        "Memory that the walk may read",
+        "walkfuzz variants",
+    ] {
+        assert!(text.contains(part), "no {part:?}");
+    }
+    // The faulting instruction, disassembled from the file, is the one that the copy read from memory.
+    let marked: Vec<&str> = text
+        .lines()
+        .filter(|line| line.starts_with(">  +0x"))
+        .collect();
+    if site.module.as_deref() == Some("libjvm.so") {
+        assert!(
+            matches!(marked[..], [line] if line.contains(&instruction)),
+            "{marked:?}, {instruction}"
+        );
+    }
+    // A control walk had frames, or the finding would not have been taken for one.
+    assert!(moment.frames_in_all.is_some_and(|frames| frames > 0));
+    for frame in &moment.frames {
+        assert!(frame.method.contains('('), "no name: {frame:?}");
+        assert!(text.contains(&frame.method));
+    }
+    assert!(
+        moment
+            .frames
+            .iter()
+            .any(|frame| frame.method.starts_with("java.lang.Thread.run()")),
+        "{moment:#?}"
+    );
+    let names: Vec<&str> = site.registers.iter().map(|r| r.name.as_str()).collect();
+    let arch = walkfuzz_context::Arch::NATIVE;
+    assert_eq!(names, arch.register_names());
+    let pc = &site.registers[usize::from(arch.pc().0)];
+    assert_eq!(pc.value, site.pc);
+    // The word at the delivered sp was read, and is known to lie in the frame that the thread was held in.
+    let sp = &finding.registers.before[arch.register_names()[usize::from(arch.sp().0)]];
+    let at_sp = moment.words.iter().find(|word| word.address == *sp);
+    assert!(
+        at_sp.is_some_and(|word| word.value.is_some()),
+        "{moment:#?}"
+    );
+
+    let markdown = page("markdown");
+    let html = page("html");
+    for (page, heading) in [(&markdown, "## The fault"), (&html, "<h2>The fault</h2>")] {
+        assert!(page.contains(heading));
+        assert!(page.contains(&finding.id));
+    }
+    for foreign in ["<script", "<link", "src=", "@import", "url("] {
+        assert!(!html.contains(foreign), "{foreign}");
+    }
+    let output = walkfuzz(runs.path(), &finding.id)
+        .arg("--json")
+        .output()
+        .unwrap();
+    let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(json["finding"]["id"], *finding.id);
+    assert!(json["page"]["sections"].as_array().unwrap().len() > 10);
+}
+
+fn walkfuzz(runs: &Path, id: &str) -> Command {
+    let mut command = Command::new(assert_cmd::cargo::cargo_bin!("walkfuzz"));
+    command.arg("explain").arg(id).arg("--runs").arg(runs);
+    command
+}
