@@ -144,7 +144,11 @@ fn the_reference_names_what_exists() {
         let path: Vec<&str> = words
             .iter()
             .copied()
-            .take(if words[0] == "jdk" { 2 } else { 1 })
+            .take(if ["jdk", "corpus"].contains(&words[0]) {
+                2
+            } else {
+                1
+            })
             .collect();
         let help = walkfuzz().args(&path).arg("--help").output().unwrap();
         assert_eq!(help.status.code(), Some(0), "{line}");
@@ -162,6 +166,9 @@ fn the_reference_names_what_exists() {
     }
     let all = [
         "doctor",
+        "variants",
+        "corpus check",
+        "corpus add",
         "jdk list",
         "jdk install",
         "jdk ensure",
