@@ -45,6 +45,8 @@ pub(crate) fn code_at(world: &World, pc: Pc) -> FindingBlob {
         kind: world.code.kind(Address(pc.0)).name().to_owned(),
         name: described.as_ref().map(|(name, _)| name.clone()),
         offset: described.and_then(|(_, offset)| offset),
+        // Takes decoding the code: only findings that are examined have it.
+        offset_class: None,
     }
 }
 

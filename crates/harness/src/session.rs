@@ -5,6 +5,7 @@
 
 mod breed;
 mod natural;
+mod trial;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -33,6 +34,7 @@ use crate::world::World;
 use breed::Nursery;
 
 pub use natural::WalkCosts;
+pub use trial::{Trial, TrialSite, Tried};
 
 /// What the inputs of a session are run for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,6 +4,7 @@
 //! here panics on what a crashed process left behind, however damaged.
 #![forbid(unsafe_code)]
 
+pub mod corpus;
 pub mod crash_plan;
 pub mod dedupe;
 pub mod hs_err;

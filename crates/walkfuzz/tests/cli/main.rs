@@ -5,6 +5,7 @@
     reason = "a test's helpers may fail loudly as well"
 )]
 
+mod corpus;
 mod explain;
 mod export;
 mod jdks;
