@@ -25,7 +25,7 @@ fn short(cell: &VariantCell, reasons: &mut Vec<String>) -> String {
         CellState::Tried => {
             let others = cell.sites.iter().any(|site| !site.wanted);
             let mark = if others { "*" } else { "" };
-            let said = reason.map(|reason| letter(reason)).unwrap_or_default();
+            let said = reason.map(&mut letter).unwrap_or_default();
             format!("{}/{}{mark}{said}", cell.again.k, cell.again.of)
         }
         CellState::NotMet => "not met".to_owned(),
