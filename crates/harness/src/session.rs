@@ -5,6 +5,7 @@
 
 mod breed;
 mod natural;
+mod snapshots;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -275,6 +276,7 @@ impl Session {
                 perturbation: String::new(),
                 jvm: jvm.clone(),
                 minimise,
+                whole: Vec::new(),
             };
             let healthy = |outcome: &walkfuzz_capsule::Outcome| match outcome {
                 walkfuzz_capsule::Outcome::Frames(frames) if frames.frames > 0 => Ok(()),

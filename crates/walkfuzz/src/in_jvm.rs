@@ -2,7 +2,7 @@
 //!
 //! These processes end without exit handlers: the JVM's would meet threads that still run Java code.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
@@ -64,6 +64,11 @@ pub(crate) fn run(what: &InJvm) -> Result<(), Failure> {
                 ..Measured::default()
             })
         }),
+        InJvm::Snapshots {
+            count,
+            seconds,
+            ref out,
+        } => snapshots(count as usize, Duration::from_secs(u64::from(seconds)), out),
         InJvm::Natural { seconds } => measure(|session| {
             let began = Instant::now();
             let costs = session
@@ -133,6 +138,23 @@ fn measure(
     } else {
         i32::from(ENVIRONMENT)
     })
+}
+
+/// Takes snapshots; each is a line of JSON.
+fn snapshots(count: usize, limit: Duration, out: &Path) -> Result<(), Failure> {
+    let arguments: Vec<String> = std::env::args().collect();
+    let mut session =
+        Session::start(Mode::Merge, &arguments, None).unwrap_or_else(|error| fail(&error));
+    let taken = session.take_snapshots(count, out, limit, |taken| {
+        if let Ok(line) = serde_json::to_string(taken) {
+            // A reader that has gone away does not matter to the files.
+            let _ = crate::print(format!("{line}\n").as_bytes());
+        }
+    });
+    match taken {
+        Ok(_) => end_process(0),
+        Err(error) => fail(&error),
+    }
 }
 
 fn fail(error: &HarnessError) -> ! {

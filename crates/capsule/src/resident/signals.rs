@@ -251,10 +251,7 @@ unsafe fn fault(
     };
     if signal == libc::SIGSEGV && matches!(code, SEGV_MAPERR | SEGV_ACCERR) {
         match memory.place(address) {
-            // SAFETY: a page fault's context.
-            Place::Page(protection)
-                if protection.write() && unsafe { arch::was_write(context) } =>
-            {
+            Place::Page(protection) if protection.write() && was_write => {
                 if memory.open(page_of(address)) {
                     return None;
                 }
