@@ -3,7 +3,7 @@
 //! [`Session::run_input`] is called by the fuzzer's loop. It may return on another thread than it was called on (see
 //! `walkfuzz_engine`): hold no reference to thread-local storage across the call.
 
-mod breed;
+pub(crate) mod breed;
 mod natural;
 mod snapshots;
 

@@ -197,6 +197,33 @@ pub(crate) struct StepArgs {
 pub(crate) enum SnapshotsCommand {
     /// Take snapshots of healthy walks, spread over what threads do.
     Take(TakeArgs),
+    /// Walk snapshots from generated registers, without a JVM and a fuzzer: rate, and a hash over all outcomes.
+    Walk(WalkArgs),
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The same seed and snapshots give the same chain.
+
+Examples:
+    walkfuzz snapshots walk --walks 5000000
+    walkfuzz snapshots walk --seed 7 --repeat 3 --json")]
+pub(crate) struct WalkArgs {
+    /// The snapshots' folder.
+    #[arg(long, default_value = "walkfuzz-runs/snapshots")]
+    pub(crate) snapshots: PathBuf,
+    /// How many walks.
+    #[arg(long, default_value_t = 5_000_000, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) walks: u64,
+    /// Seed of what is generated.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// How often, each time in a process of its own.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub(crate) repeat: u32,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]
@@ -463,6 +490,15 @@ pub(crate) enum InJvm {
         seconds: u32,
         /// Where to.
         out: PathBuf,
+    },
+    /// Walks of snapshots; needs no JVM.
+    WalkSnapshots {
+        /// How many.
+        walks: u64,
+        /// Of what is generated.
+        seed: u64,
+        /// The snapshots' folder.
+        folder: PathBuf,
     },
     /// Untouched walks, unsupervised.
     Natural {

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use walkfuzz_harness::campaign::{Role, begin, end_process, summarise};
 use walkfuzz_harness::measure::{guard_costs, step_floor_ns};
+use walkfuzz_harness::snapshots::{SnapshotSession, start_again};
 use walkfuzz_harness::supervisor::LIBFUZZER_INTERRUPTED;
 use walkfuzz_harness::{HarnessError, Mode, Session, Settings, interrupt};
 use walkfuzz_record::{RunFolder, StoreError, Summary, Totals};
@@ -69,6 +70,11 @@ pub(crate) fn run(what: &InJvm) -> Result<(), Failure> {
             seconds,
             ref out,
         } => snapshots(count as usize, Duration::from_secs(u64::from(seconds)), out),
+        InJvm::WalkSnapshots {
+            walks,
+            seed,
+            ref folder,
+        } => walk_snapshots(walks, seed, folder),
         InJvm::Natural { seconds } => measure(|session| {
             let began = Instant::now();
             let costs = session
@@ -121,7 +127,11 @@ pub(crate) fn beyond_first_frame(run: &RunFolder) -> Result<u64, StoreError> {
 }
 
 fn say(measured: &Measured) -> Result<(), Failure> {
-    let line = serde_json::to_string(measured).map_err(Failure::environment)?;
+    say_line(measured)
+}
+
+fn say_line(said: &impl Serialize) -> Result<(), Failure> {
+    let line = serde_json::to_string(said).map_err(Failure::environment)?;
     crate::print(format!("{line}\n").as_bytes())
 }
 
@@ -155,6 +165,31 @@ fn snapshots(count: usize, limit: Duration, out: &Path) -> Result<(), Failure> {
         Ok(_) => end_process(0),
         Err(error) => fail(&error),
     }
+}
+
+/// Walks snapshots; what was done is a line of JSON.
+fn walk_snapshots(walks: u64, seed: u64, folder: &Path) -> Result<(), Failure> {
+    let arguments: Vec<String> = std::env::args().collect();
+    let mut session = SnapshotSession::start(Mode::Survey, folder, seed, &arguments)
+        .unwrap_or_else(|error| {
+            start_again();
+            fail(&error)
+        });
+    let began = Instant::now();
+    let mut effort = session.finish();
+    let cpu_before = effort.cpu_seconds;
+    while effort.walks < walks {
+        if let Err(error) = session.walk_batches(1_000) {
+            fail(&error);
+        }
+        effort = session.finish();
+    }
+    effort.cpu_seconds -= cpu_before;
+    say_line(&crate::snapshots::Walked {
+        seconds: began.elapsed().as_secs_f64(),
+        resident_mb: resident_mb(),
+        effort,
+    })
 }
 
 fn fail(error: &HarnessError) -> ! {

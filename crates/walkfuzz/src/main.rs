@@ -40,6 +40,7 @@ fn main() -> ExitCode {
         Command::Report(args) => report::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::Snapshots(SnapshotsCommand::Take(args)) => snapshots::take(&args),
+        Command::Snapshots(SnapshotsCommand::Walk(args)) => snapshots::walk(&args),
         Command::Repro(args) => repro::run(&args),
         Command::Export(args) => export::run(&args),
         Command::Explain(args) => explain::run(&args),

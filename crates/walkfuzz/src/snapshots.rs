@@ -1,16 +1,17 @@
-//! `walkfuzz snapshots take`: a process with a JVM for each collector, and a table of what came of it.
+//! `walkfuzz snapshots`: `take` starts a process with a JVM for each collector and prints a table of what came of it, `walk` starts
+//! processes without one that walk what was taken.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Stdio;
 
-use serde::Serialize;
-use walkfuzz_harness::snapshots::Taken;
+use serde::{Deserialize, Serialize};
+use walkfuzz_harness::snapshots::{Effort, Taken};
 use walkfuzz_jvm::Places;
 
 use crate::child::myself;
-use crate::cli::TakeArgs;
-use crate::failure::{Failure, UNKNOWN};
+use crate::cli::{TakeArgs, WalkArgs};
+use crate::failure::{FINDINGS, Failure, UNKNOWN};
 use crate::table::table;
 
 /// What `--json` prints.
@@ -124,4 +125,82 @@ fn screen(taken: &[Taken], folder: &Path) -> String {
         bytes as f64 / 1e6,
         folder.display()
     )
+}
+
+/// What one process did.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Walked {
+    pub(crate) seconds: f64,
+    pub(crate) resident_mb: f64,
+    #[serde(flatten)]
+    pub(crate) effort: Effort,
+}
+
+pub(crate) fn walk(args: &WalkArgs) -> Result<(), Failure> {
+    let mut all: Vec<Walked> = Vec::new();
+    for _ in 0..args.repeat {
+        let output = myself()?
+            .args(["in-jvm", "walk-snapshots"])
+            .args([args.walks.to_string(), args.seed.to_string()])
+            .arg(&args.snapshots)
+            .stdin(Stdio::null())
+            .stderr(Stdio::inherit())
+            .output()
+            .map_err(|error| {
+                Failure::environment(format_args!("cannot start this program again: {error}"))
+            })?;
+        let text = String::from_utf8_lossy(&output.stdout);
+        let walked = text
+            .lines()
+            .find_map(|line| serde_json::from_str(line).ok());
+        all.push(walked.ok_or_else(|| {
+            Failure::environment(format_args!(
+                "the snapshots could not be walked ({}); its last words stand above",
+                output.status
+            ))
+        })?);
+    }
+    if args.json {
+        crate::print_json(&all)?;
+    } else {
+        let lines: String = all.iter().map(line).collect();
+        crate::print(lines.as_bytes())?;
+    }
+    let same = |pair: &[Walked]| match pair {
+        [one, other] => one.effort.chain == other.effort.chain,
+        _ => true,
+    };
+    if all.windows(2).all(same) {
+        Ok(())
+    } else {
+        eprintln!(
+            "the chains differ: something else than seed and snapshots decides how walks end"
+        );
+        Err(Failure::said(FINDINGS))
+    }
+}
+
+fn line(walked: &Walked) -> String {
+    let effort = &walked.effort;
+    let mut text = format!(
+        "chain {:016x}: {} walks in {:.1} s of CPU time, {:.0} k/s; {} signatures confirmed, {} not; {} features; {:.0} MB resident\n",
+        effort.chain,
+        effort.walks,
+        effort.cpu_seconds,
+        effort.walks as f64 / effort.cpu_seconds.max(1e-9) / 1e3,
+        effort.signatures.0,
+        effort.signatures.1,
+        effort.features,
+        walked.resident_mb,
+    );
+    text.push_str(&format!(
+        "  left the snapshot: {} ({:.3} %)",
+        effort.left,
+        effort.left as f64 / effort.walks.max(1) as f64 * 100.0
+    ));
+    for (region, count) in &effort.left_for {
+        text.push_str(&format!(", {region} {count}"));
+    }
+    text.push('\n');
+    text
 }

@@ -320,6 +320,12 @@ pub(crate) unsafe fn set_context_registers(context: *mut libc::ucontext_t, regis
     }
 }
 
+/// Where in a context the general registers are, in bytes, in the order of `walkfuzz_context`'s names.
+pub(crate) fn context_offsets() -> impl Iterator<Item = u64> {
+    let gregs = core::mem::offset_of!(libc::ucontext_t, uc_mcontext.gregs) as u64;
+    ORDER.into_iter().map(move |index| gregs + index as u64 * 8)
+}
+
 /// Lets [`handler`] use this program's thread pointer from now on.
 pub(crate) fn keep_thread_pointer() {
     let here: u64;

@@ -8,6 +8,7 @@
 //!
 //! Contract: the caller has room on its stack for the walk and some kilobytes more, and holds no lock that a forked child would need.
 
+mod again;
 mod frozen;
 mod minimise;
 mod whole;
@@ -25,6 +26,8 @@ use crate::error::CaptureError;
 use crate::format::limits::{self, PAGE};
 use crate::outcome::Ended;
 use crate::puppet::{Absent, Puppet, Tracee, Walk, judge};
+
+pub use again::again;
 
 use frozen::Frozen;
 

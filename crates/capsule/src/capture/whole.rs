@@ -8,6 +8,9 @@ use crate::capture::frozen::Frozen;
 use crate::format::limits::{self, PAGE};
 use crate::puppet::Source as _;
 
+/// The debugger's page and the like count as pages, too.
+const SPARE: u64 = 16;
+
 /// Adds the pages in `ranges` that are not there yet, as the frozen process has them, up to what a file may hold.
 pub(crate) fn add(
     source: &Frozen,
@@ -22,7 +25,7 @@ pub(crate) fn add(
             }
             let start = (wanted.start & !(PAGE - 1)).max(mapped.start);
             for address in (start..wanted.end.min(mapped.end)).step_by(PAGE as usize) {
-                if pages.len() as u64 >= limits::PAGES || pages.contains_key(&address) {
+                if pages.len() as u64 >= limits::PAGES - SPARE || pages.contains_key(&address) {
                     continue;
                 }
                 // What cannot be read (a page behind the end of a file) is missing.

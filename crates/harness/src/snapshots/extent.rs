@@ -13,15 +13,24 @@ use crate::world::World;
 
 /// Anonymous memory in larger mappings is the heap's or the collector's, and not the metadata's or malloc's.
 const LARGE: u64 = 80 << 20;
-/// libraries that walks run through or read.
+/// Metadata, malloc's arenas and the like.
+const ANONYMOUS: &str = "anonymous memory";
+/// Libraries that walks run through or read.
 const LIBRARIES: [&str; 2] = ["libjvm.so", "libc.so.6"];
 /// Class data archives.
 const ARCHIVE: &str = ".jsa";
 
 /// Ranges to be kept whole.
 pub(crate) fn extent(regions: &[Region]) -> Vec<Range<u64>> {
-    let kept = regions.iter().filter(|region| region.kept);
-    kept.map(|region| region.start..region.end).collect()
+    let mut kept: Vec<&Region> = regions.iter().filter(|region| region.kept).collect();
+    // A file holds so many pages: large memory of unknown purpose comes last.
+    kept.sort_by_key(|region| match &*region.name {
+        ANONYMOUS => region.end - region.start,
+        _ => 0,
+    });
+    kept.into_iter()
+        .map(|region| region.start..region.end)
+        .collect()
 }
 
 /// What each mapping of this process is for. `walked` is the walked thread's stack.
@@ -95,6 +104,6 @@ impl Context<'_> {
         if !mapping.writable || span.length() > LARGE {
             return ("large anonymous memory", false);
         }
-        ("anonymous memory", true)
+        (ANONYMOUS, true)
     }
 }

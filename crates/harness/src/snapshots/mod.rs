@@ -4,9 +4,14 @@
 //! value classes resolve to, which code lies where, what the mappings were for. `Session::take_snapshots` writes them.
 
 mod extent;
+mod hits;
 mod kind;
 mod scene;
+mod session;
+mod set;
 
 pub(crate) use extent::{extent, regions};
 pub(crate) use kind::kind;
 pub use scene::{CAPSULE, Place, Region, SCENE, Scene, Taken};
+pub use session::{Effort, SnapshotSession};
+pub use set::start_again;
