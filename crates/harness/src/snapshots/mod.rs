@@ -6,6 +6,7 @@
 mod extent;
 mod hits;
 mod kind;
+pub mod libfuzzer;
 mod scene;
 mod session;
 mod set;
