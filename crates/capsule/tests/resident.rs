@@ -205,7 +205,8 @@ fn elsewhere(path: &Path) {
             assert!(again(&capsule, &registers, 32, "", "").is_err());
             continue;
         };
-        let small = again(&capsule, &registers, 32, "SIGSEGV|planted|planted", "rbp=1").unwrap();
+        let small = again(&capsule, &registers, 32, "SIGSEGV|planted|planted", "rbp=1")
+            .unwrap_or_else(|error| panic!("seed {seed}, {here}: {error}"));
         assert_eq!(small.facts.expected, here, "seed {seed}");
         assert!(small.pages.len() < 40, "{}", small.pages.len());
         judged += 1;

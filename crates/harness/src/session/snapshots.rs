@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use walkfuzz_capsule::{Capsule, Outcome};
+use walkfuzz_context::{Address, BlobKind};
 use walkfuzz_engine::Request;
 use walkfuzz_walkers::MAX_DEPTH;
 
@@ -97,6 +98,11 @@ impl Session {
         let jvm = hunt.jvm().clone();
         let mut taken: Result<_, HarnessError> = Ok(None);
         engine.visit(&request, &mut |moment| {
+            // Compiled since the last survey: nothing is known of it yet.
+            let pc = Address(moment.untouched.pc().0);
+            if world.code.kind(pc) == BlobKind::FreeCode {
+                return;
+            }
             world.stack.keep(moment);
             let words = world.stack.words();
             let words = words.get(..WORDS).unwrap_or(words);
