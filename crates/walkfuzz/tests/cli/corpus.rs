@@ -304,7 +304,7 @@ fn unknown_findings_and_jdks_are_wrong_usage() {
     fails(
         &mut run(&["variants", "012345678901"]),
         2,
-        "no finding 012345678901",
+        "finding 012345678901",
     );
     fails(
         &mut run(&["variants", "../../../etc/passwd"]),
@@ -315,7 +315,7 @@ fn unknown_findings_and_jdks_are_wrong_usage() {
     fails(
         &mut run(&["corpus", "add", "012345678901"]),
         2,
-        "no finding 012345678901",
+        "finding 012345678901",
     );
     let seed = entry(
         home.path(),
