@@ -23,14 +23,9 @@ fn mark(log: &CrashLog, plan: &CrashPlan) {
         let size = u64::from(usize::BITS - length.leading_zeros());
         feedback.mark(Domain::TopMethod, which << 5 | size.min(31));
     }
-    let why = plan
-        .walker_crash
-        .why()
-        .bytes()
-        .filter(u8::is_ascii_alphabetic);
-    let hash = why
-        .take(24)
-        .fold(0, |hash, byte| spread(hash ^ u64::from(byte)));
+    let why = plan.walker_crash.why();
+    let letters = why.bytes().filter(u8::is_ascii_alphabetic).take(24);
+    let hash = letters.fold(0, |hash, byte| spread(hash ^ u64::from(byte)));
     feedback.mark(Domain::FaultSite, hash);
 }
 

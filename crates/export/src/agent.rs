@@ -7,7 +7,13 @@ use walkfuzz_record::Finding;
 use crate::plan::Plan;
 use crate::template::render;
 
-const TEMPLATE: &str = include_str!("../templates/agent.c");
+/// One C file, in the order in which it is read.
+const TEMPLATE: &str = concat!(
+    include_str!("../templates/agent/jvmti.c"),
+    include_str!("../templates/agent/code_and_threads.c"),
+    include_str!("../templates/agent/values.c"),
+    include_str!("../templates/agent/walk.c"),
+);
 
 /// How many variants of the edits are tried at one sample, the finding's own first.
 pub(crate) const TURNS: &str = "64";

@@ -229,7 +229,7 @@ fn reliability(finding: &Finding) -> String {
         "How surely these edits crash a walk was not measured: an attempt may end without a crash, or with another one.".to_owned()
     } else {
         format!(
-            "With the finding's own numbers alone it happened {}. Fewer such moments mean more samples until it happens, and sometimes\nanother crash first.",
+            "With the finding's own numbers alone it happened {}. Where that is seldom the agent needs more samples,\nand another crash can come first: then `run.sh` makes the next attempt.",
             parts.join(", ")
         )
     }

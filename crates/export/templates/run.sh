@@ -31,7 +31,7 @@ jdk=$(cd "$jdk" && pwd)
 found=$("$jdk/bin/java" -XshowSettings:properties -version 2>&1 | sed -n 's/^ *java\.vm\.version = //p')
 echo "JVM $found in $jdk"
 case $found in
-"$version"*) ;;
+"$version" | "$version"[+.-]*) ;;
 *) echo "note: the finding is of $version; another JVM may behave otherwise" ;;
 esac
 

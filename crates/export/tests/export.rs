@@ -45,6 +45,7 @@ fn finding(perturbation: &str) -> Finding {
             kind: "nmethod".into(),
             name: Some("java.lang.Object.<init>()V (level 3, id 1)".into()),
             offset: Some(33),
+            offset_class: None,
         },
         input: FindingInput {
             perturbation: perturbation.into(),

@@ -83,7 +83,9 @@ pub use error::{GuardError, Unreadable};
 pub use fault::{Fault, FaultKind};
 pub use install::{Guard, GuardOptions, Reassertion};
 pub use kept_stack::{KeptStack, keep_stacks, kept_stack};
-pub use safefetch::{JvmHandler, SAFEFETCH_SITES, SafeFetchSite, set_jvm_handler, set_safefetch};
+pub use safefetch::{
+    JvmHandler, SAFEFETCH_SITES, SafeFetchSite, set_jvm_handler, set_poison_page, set_safefetch,
+};
 pub use slot::{GuardSlot, SLOTS};
 pub use thread::{after_fork_in_child, reap_dead_threads, register_thread, unregister_thread};
 pub use trap::{BreakpointHook, TrapHook, TrapScope, set_breakpoint_hook, set_trap_hook};

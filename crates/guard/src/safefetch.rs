@@ -29,6 +29,9 @@ pub struct SafeFetchSite {
 /// `JVM_handle_linux_signal(signal, info, ucontext, abort_if_unrecognized)`; non-zero means handled.
 pub type JvmHandler = unsafe extern "C" fn(c_int, *mut siginfo_t, *mut c_void, c_int) -> c_int;
 
+/// 0: none.
+static POISON_PAGE: AtomicU64 = AtomicU64::new(0);
+
 static FAULT_PCS: [AtomicU64; SAFEFETCH_SITES] = [const { AtomicU64::new(0) }; SAFEFETCH_SITES];
 static CONTINUATION_PCS: [AtomicU64; SAFEFETCH_SITES] =
     [const { AtomicU64::new(0) }; SAFEFETCH_SITES];
@@ -66,6 +69,22 @@ pub unsafe fn set_jvm_handler(handler: Option<JvmHandler>) {
     JVM_HANDLER.store(handler.map_or(0, |handler| handler as usize), Release);
 }
 
+/// Names the page that the JVM keeps unreadable to report a failed check (`g_assert_poison`, debug.hpp), by its first address. Its handler
+/// takes any access there for such a report, makes the page readable, and the report of the next failed check would not come: so it is
+/// not asked about a SafeFetch of that page, whose address may well lie on a walked stack. Such a fetch is resumed as any other.
+pub fn set_poison_page(page: Option<u64>) {
+    POISON_PAGE.store(page.unwrap_or(0), Release);
+}
+
+/// # Safety
+/// The kernel's siginfo of a SIGSEGV or SIGBUS.
+unsafe fn is_in_poison_page(info: *const siginfo_t) -> bool {
+    const PAGE_BYTES: u64 = 4096;
+    let page = POISON_PAGE.load(Acquire);
+    // SAFETY: the caller vouches for it.
+    page != 0 && unsafe { (*info).si_addr() as u64 }.wrapping_sub(page) < PAGE_BYTES
+}
+
 /// Whether `call`, the one now under way on `slot`, is waiting for the JVM's handler.
 pub(crate) fn is_asking(slot: &GuardSlot) -> bool {
     let asking = slot.asking_call.load(Relaxed);
@@ -89,7 +108,8 @@ pub(crate) unsafe fn resume(
         return false;
     };
     let handler = JVM_HANDLER.load(Acquire);
-    if handler == 0 {
+    // SAFETY: the handler's argument.
+    if handler == 0 || unsafe { is_in_poison_page(info) } {
         // SAFETY: this is what the JVM would do.
         unsafe { arch::set_pc(uc, continuation) };
     } else {

@@ -10,7 +10,7 @@ use libc::{c_int, c_void, siginfo_t};
 use walkfuzz_context::Pc;
 use walkfuzz_guard::{
     FaultKind, GuardError, JvmHandler, SAFEFETCH_SITES, SafeFetchSite, set_jvm_handler,
-    set_safefetch, write_pc,
+    set_poison_page, set_safefetch, write_pc,
 };
 
 /// Sites and handler are the process's; the tests take turns.
@@ -81,6 +81,33 @@ fn near_miss() {
         None
     );
     assert_eq!(got, 0x7777);
+}
+
+/// HotSpot would make the page readable, and the next failed check would end the process.
+#[test]
+fn a_fetch_of_the_poison_page_is_resumed_without_the_jvm() {
+    const PAGE: u64 = 0x10000;
+    let _turn = TURN.lock();
+    let slot = guarded_thread();
+    with_handler(Some(shrug));
+    set_poison_page(Some(PAGE));
+    let near = slot.near_misses();
+    for address in [PAGE, PAGE + 4088] {
+        let mut got = 0u64;
+        assert_eq!(attempt(slot, fetch, address, 0, &raw mut got as u64), None);
+        assert_eq!(got, 0x7777);
+    }
+    assert_eq!((ASKED.load(Relaxed), slot.near_misses()), (0, near + 2));
+    // Its neighbours are asked about.
+    for address in [PAGE - 8, PAGE + 4096] {
+        let mut got = 0u64;
+        assert_signal(
+            attempt(slot, fetch, address, 0, &raw mut got as u64),
+            libc::SIGSEGV,
+        );
+    }
+    assert_eq!(ASKED.load(Relaxed), 2);
+    set_poison_page(None);
 }
 
 #[test]

@@ -323,6 +323,7 @@ pub(crate) fn death(remains: &Remains<'_>) -> Finding {
                 .to_owned(),
             name: None,
             offset: None,
+            offset_class: None,
         },
         moment: None,
         input: FindingInput::default(),

@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use walkfuzz_context::{Address, Arch, Pc, Registers};
+use walkfuzz_context::{Address, Arch, BlobKind, Pc, Registers};
 use walkfuzz_guard::{Fault, read_checked, read_word};
 use walkfuzz_record::finding::{
     FaultRegister, FindingBlob, FindingMoment, JavaFrame, MOST_FRAMES, MOST_WORDS, MemoryWord, hex,
@@ -18,8 +18,10 @@ use crate::world::World;
 
 /// Words around sp: the return address of a frame that is not complete is at sp or one above.
 const AROUND_SP: (i64, i64) = (-1, 8);
-/// Words around fp: an interpreter frame's slots, the saved fp and the return address.
+/// Words around the fp of an interpreter frame: its slots, the saved fp and the return address.
 const AROUND_FP: (i64, i64) = (-9, 3);
+/// Words around any other fp.
+const AT_FP: (i64, i64) = (-1, 2);
 /// Words around the place where a complete frame of the walked code has its return address.
 const AROUND_RETURN: (i64, i64) = (-2, 1);
 /// Words around what was accessed.
@@ -43,6 +45,8 @@ pub(crate) fn code_at(world: &World, pc: Pc) -> FindingBlob {
         kind: world.code.kind(Address(pc.0)).name().to_owned(),
         name: described.as_ref().map(|(name, _)| name.clone()),
         offset: described.and_then(|(_, offset)| offset),
+        // Takes decoding the code: only findings that are examined have it.
+        offset_class: None,
     }
 }
 
@@ -121,13 +125,20 @@ fn windows(
         note: Some(slot),
         ..window(sp, sp_name, words)
     }));
-    windows.push(window(fp, fp_name, AROUND_FP));
+    let around_fp = |pc: Pc| match world.code.kind(Address(pc.0)) {
+        BlobKind::Interpreter => AROUND_FP,
+        _ => AT_FP,
+    };
+    windows.push(window(fp, fp_name, around_fp(after.pc())));
     windows.push(window(sp, sp_name, AROUND_SP));
     if sp != before.sp().0 {
         windows.push(window(before.sp().0, "delivered sp", AROUND_SP));
     }
+    let words = around_fp(before.pc());
     if fp != before.fp().0 {
-        windows.push(window(before.fp().0, "delivered fp", AROUND_FP));
+        windows.push(window(before.fp().0, "delivered fp", words));
+    } else if before.pc() != after.pc() {
+        windows.push(window(fp, fp_name, words));
     }
     windows
 }
@@ -217,7 +228,7 @@ fn memory_word(meanings: &Meanings<'_>, address: u64, said: String) -> MemoryWor
         meaning: match value {
             Some(value) => meanings.word(value),
             None => meanings
-                .word(address)
+                .accessed(address, 0)
                 .map(|what| format!("cannot be read: {what}")),
         },
     }

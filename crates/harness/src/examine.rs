@@ -40,7 +40,7 @@ const ENTRY: &str = "AsyncGetCallTrace";
 /// How long one copy may take.
 pub(crate) const LIMIT: Duration = Duration::from_secs(40);
 /// How long one repetition may take: milliseconds, unless the machine is busy with other things.
-const REPETITION_LIMIT: Duration = Duration::from_secs(8);
+pub(crate) const REPETITION_LIMIT: Duration = Duration::from_secs(8);
 
 /// A walk that did what a maintainer should see.
 #[derive(Clone, Debug)]
@@ -142,6 +142,27 @@ pub(crate) fn take(path: &Path) -> Option<Examined> {
     serde_json::from_slice(&bytes).ok()
 }
 
+/// One walk that is not written down: in a copy, whose record is that of the process it came from.
+pub(crate) fn walk_unrecorded(
+    moment: &mut Moment,
+    world: &mut World,
+    walker: &dyn Walker,
+    registers: &Registers,
+    depth: i32,
+    trace: &mut TraceBuffer,
+) -> WalkOutcome {
+    let Some(walked) = moment.walk(walker, registers, depth, trace) else {
+        return WalkOutcome::Frames(0);
+    };
+    let outcome = outcome(&walked, moment.fault(), depth);
+    let mut watch = Watch {
+        stack: &mut world.stack,
+        code: &world.code,
+    };
+    let wrote = watch.blame(moment, walker, registers, depth, trace);
+    wrote.map_or(outcome, WalkOutcome::Wrote)
+}
+
 struct Examiner<'a> {
     world: &'a mut World,
     walker: &'a dyn Walker,
@@ -155,6 +176,8 @@ impl Examiner<'_> {
     fn examine(&mut self, moment: &mut Moment, result: &Path, jvm: &str) -> Option<Examined> {
         let untouched = moment.untouched;
         let given = self.suspect.perturbation;
+        // The last survey may be hundreds of parks old, and threads run in code that was compiled since.
+        self.world.look_at_code_again(Tid(moment.thread.tid));
         let start_tier = self.tier(&untouched, &self.registers(&untouched, &given));
         let natural = self.natural_candidates(&untouched);
         let budget = if self.suspect.outcome == WalkOutcome::Hang {
@@ -246,7 +269,10 @@ impl Examiner<'_> {
             depth: self.suspect.depth,
             thread: self.suspect.thread,
             steps: self.suspect.steps,
-            blob: describe::code_at(meanings.world, after.pc()),
+            blob: FindingBlob {
+                offset_class: Some(class.offset.name().to_owned()),
+                ..describe::code_at(meanings.world, after.pc())
+            },
             moment: describe::moment(&meanings, &untouched, &after, accessed, &control),
         })
     }
@@ -300,17 +326,14 @@ impl Examiner<'_> {
 
     fn walk(&mut self, moment: &mut Moment, registers: &Registers) -> WalkOutcome {
         let depth = self.suspect.depth;
-        let Some(walked) = moment.walk(self.walker, registers, depth, &mut self.trace) else {
-            return WalkOutcome::Frames(0);
-        };
-        let outcome = outcome(&walked, moment.fault(), depth);
-        let world = &mut *self.world;
-        let mut watch = Watch {
-            stack: &mut world.stack,
-            code: &world.code,
-        };
-        let wrote = watch.blame(moment, self.walker, registers, depth, &mut self.trace);
-        wrote.map_or(outcome, WalkOutcome::Wrote)
+        walk_unrecorded(
+            moment,
+            self.world,
+            self.walker,
+            registers,
+            depth,
+            &mut self.trace,
+        )
     }
 
     fn has_signature(&mut self, moment: &mut Moment, registers: &Registers) -> bool {

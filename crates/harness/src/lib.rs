@@ -38,5 +38,5 @@ mod watch;
 pub mod world;
 
 pub use error::HarnessError;
-pub use session::{InputVerdict, Mode, Session, WalkCosts};
+pub use session::{InputVerdict, Mode, Session, Trial, TrialSite, Tried, WalkCosts};
 pub use settings::{EngineKind, Settings, VARIABLES};

@@ -79,7 +79,7 @@ impl<'a> Meanings<'a> {
             return Some(if address == 0 {
                 "null".to_owned()
             } else {
-                format!("{address:#x} behind null: a field of something that is not there")
+                "near null".to_owned()
             });
         }
         self.word(address)
@@ -307,9 +307,9 @@ impl<'a> Meanings<'a> {
 fn small(word: u64) -> Option<String> {
     let signed = word.cast_signed();
     if word < SMALL {
-        Some(format!("small number ({word})"))
+        Some(format!("the number {word}"))
     } else if signed < 0 && signed.unsigned_abs() < SMALL {
-        Some(format!("small number ({signed})"))
+        Some(format!("the number {signed}"))
     } else {
         None
     }
@@ -327,8 +327,8 @@ mod tests {
 
     #[test]
     fn numbers_are_no_addresses() {
-        assert_eq!(small(16).as_deref(), Some("small number (16)"));
-        assert_eq!(small(u64::MAX).as_deref(), Some("small number (-1)"));
+        assert_eq!(small(16).as_deref(), Some("the number 16"));
+        assert_eq!(small(u64::MAX).as_deref(), Some("the number -1"));
         assert_eq!(small(0x7f00_0000_0000), None);
         assert!(is_canonical(0x7fff_ffff_f000));
         assert!(!is_canonical(0x8000_dead_beef_0000));

@@ -6,6 +6,7 @@
 pub(crate) mod breed;
 mod natural;
 mod snapshots;
+mod trial;
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -34,6 +35,7 @@ use crate::world::World;
 use breed::Nursery;
 
 pub use natural::WalkCosts;
+pub use trial::{Trial, TrialSite, Tried};
 
 /// What the inputs of a session are run for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -6,10 +6,13 @@ use walkfuzz_context::landscape::WALKED_STACK_WORDS;
 use walkfuzz_context::witness::{NaturalClass, WitnessTable};
 use walkfuzz_context::{Address, Arch, LandscapeTable, Pc, Registers, ValueClass};
 use walkfuzz_engine::{Filter, HeldStack, Moment};
-use walkfuzz_guard::{SafeFetchSite, read_checked, read_word, set_jvm_handler, set_safefetch};
+use walkfuzz_guard::{
+    SafeFetchSite, read_checked, read_word, set_jvm_handler, set_poison_page, set_safefetch,
+};
 use walkfuzz_symbols::{InstructionKind, InstructionMap, Modules, safefetch_sites};
 use walkfuzz_vmstructs::{
-    CodeMap, HotSpot, LiveMemory, Maps, Nmethod, Span, Survey, Tid, fill, method_name, survey,
+    CodeCache, CodeMap, HotSpot, LiveMemory, Maps, Nmethod, Span, Survey, Tid, fill, method_name,
+    survey,
 };
 
 use crate::classify::Classifier;
@@ -93,12 +96,13 @@ impl World {
         let assert_poison = symbol("g_assert_poison")
             .and_then(|at| read_word(Address(at)).ok())
             .filter(|page| *page != 0);
+        set_poison_page(assert_poison);
         let mut world = Self {
             assert_poison,
             safefetch,
             hotspot,
             modules,
-            code: CodeMap::new(walkfuzz_vmstructs::CodeCache::default(), libjvm_text),
+            code: CodeMap::new(CodeCache::default(), libjvm_text),
             landscape: LandscapeTable::new(),
             classifier: Classifier::new(0..0, Vec::new()),
             witness: Box::default(),
@@ -208,6 +212,21 @@ impl World {
         }
         self.survey_time = began.elapsed();
         true
+    }
+
+    /// Reads the code cache anew, and nothing else: code that came or went since the last survey. For frozen copies, whose landscape has to stay
+    /// as it was.
+    pub(crate) fn look_at_code_again(&mut self, tid: Tid) {
+        let Ok(cache) = CodeCache::read(&self.hotspot, &self.memory) else {
+            return;
+        };
+        self.code = CodeMap::new(cache, self.libjvm_text);
+        let stacks = self.stacks.iter();
+        let stacks = stacks.map(|(_, stack)| stack.start.0..stack.end.0);
+        self.classifier = Classifier::new(0..0, stacks.collect());
+        if let Some(stack) = self.stack_of(tid) {
+            self.classifier.set_own_stack(stack.start.0..stack.end.0);
+        }
     }
 
     fn adopt(&mut self, mut survey: Survey) {

@@ -196,6 +196,9 @@ pub struct FindingBlob {
     pub name: Option<String>,
     /// Offset of the pc from the blob's code begin, in bytes.
     pub offset: Option<u64>,
+    /// [`walkfuzz_context::witness::OffsetClass::name`]; absent in older files, and where nobody asked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub offset_class: Option<String>,
 }
 
 /// The fuzzer's input for it.

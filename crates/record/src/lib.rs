@@ -32,7 +32,7 @@ pub mod summarise;
 pub mod summary;
 pub mod tally;
 pub mod totals;
-pub mod variant;
+pub mod variants;
 
 pub use codes::{Code, Generation, code_name};
 pub use error::{RecordError, StoreError};
@@ -49,4 +49,4 @@ pub use store::RunFolder;
 pub use summary::{Summary, Verdict};
 pub use tally::Tally;
 pub use totals::Totals;
-pub use variant::Variant;
+pub use variants::{CellState, VariantCell, VariantSite, Variants};

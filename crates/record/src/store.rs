@@ -5,10 +5,10 @@
 //!   run.json            facts of the run
 //!   findings.jsonl      findings and later sightings, appended
 //!   processes.jsonl     what became of each JVM process, appended
-//!   variants.jsonl      findings tried on other JVMs, appended
 //!   record-<pid>.map    mapped records, one per process
 //!   histograms/         hdrhistogram exports
 //!   artifacts/          inputs by SHA-256
+//!   variants/<id>.json  on which JVMs a finding happens again
 //! ```
 //!
 //! Contract: several processes may append to one folder at a time: a line goes out in one `write` to a file that is open for appending.
@@ -33,12 +33,12 @@ use crate::reader::{Record, RecordReader};
 use crate::recorder::{Options, Recorder};
 use crate::summary::{Evidence, Summary};
 use crate::totals::Totals;
-use crate::variant::Variant;
+use crate::variants::Variants;
 
 const RUN: &str = "run.json";
 const FINDINGS: &str = "findings.jsonl";
 const PROCESSES: &str = "processes.jsonl";
-const VARIANTS: &str = "variants.jsonl";
+const VARIANTS: &str = "variants";
 
 /// A run folder.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -248,6 +248,49 @@ impl RunFolder {
         }))
     }
 
+    /// Writes the variants of a finding; returns the file.
+    ///
+    /// # Errors
+    /// They cannot be written.
+    pub fn write_variants(&self, variants: &Variants) -> Result<PathBuf, StoreError> {
+        let path = self.variants_path(&variants.finding);
+        let folder = self.path.join(VARIANTS);
+        fs::create_dir_all(&folder).map_err(|source| StoreError::write(&folder, source))?;
+        let mut text = serde_json::to_vec_pretty(variants).map_err(|source| StoreError::Json {
+            path: path.clone(),
+            source,
+        })?;
+        text.push(b'\n');
+        replace(&path, &text)?;
+        Ok(path)
+    }
+
+    /// The variants of a finding, if they were ever tried.
+    ///
+    /// # Errors
+    /// The file is there and cannot be read.
+    pub fn variants(&self, finding: &str) -> Result<Option<Variants>, StoreError> {
+        let path = self.variants_path(finding);
+        match fs::read_to_string(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(source) => Err(StoreError::read(&path, source)),
+            Ok(text) => parse(&path, &text).map(Some),
+        }
+    }
+
+    fn variants_path(&self, finding: &str) -> PathBuf {
+        // An id read from a file may be anything: it must not lead out of the folder.
+        let plain = |c: char| {
+            if c.is_ascii_alphanumeric() || c == '-' {
+                c
+            } else {
+                '_'
+            }
+        };
+        let name: String = finding.chars().take(64).map(plain).collect();
+        self.path.join(VARIANTS).join(format!("{name}.json"))
+    }
+
     /// Appends what became of a process.
     ///
     /// # Errors
@@ -265,27 +308,6 @@ impl RunFolder {
         let lines = text.split(|&byte| byte == b'\n');
         Ok(lines
             .filter_map(|line| serde_json::from_slice(line).ok())
-            .collect())
-    }
-
-    /// Appends how a finding did on another JVM.
-    ///
-    /// # Errors
-    /// It cannot be written.
-    pub fn append_variant(&self, variant: &Variant) -> Result<(), StoreError> {
-        self.append(VARIANTS, variant).map(drop)
-    }
-
-    /// Where else a finding was tried, in the order in which that was done; damaged lines are left out.
-    ///
-    /// # Errors
-    /// The file cannot be read.
-    pub fn variants(&self, finding: &str) -> Result<Vec<Variant>, StoreError> {
-        let text = self.lines(VARIANTS)?;
-        let lines = text.split(|&byte| byte == b'\n');
-        Ok(lines
-            .filter_map(|line| serde_json::from_slice::<Variant>(line).ok())
-            .filter(|variant| variant.schema == SCHEMA && variant.finding == finding)
             .collect())
     }
 

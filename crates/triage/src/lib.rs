@@ -4,6 +4,7 @@
 //! here panics on what a crashed process left behind, however damaged.
 #![forbid(unsafe_code)]
 
+pub mod corpus;
 pub mod crash_plan;
 pub mod dedupe;
 pub mod hs_err;
@@ -21,7 +22,7 @@ pub use hs_err::{Cause, CrashLog, Frame, FrameKind, WalkerCrash};
 pub use interval::{Rate, share_text};
 pub use known_issues::{KnownIssue, KnownIssues, Match, Query};
 pub use process::{Blame, Death, Ended, Exit, blame, classify};
-pub use shared_code::{Sharing, Walk, is_agct_alone, knows_release, shared_code};
+pub use shared_code::{Sharing, Walk, is_agct_alone, knows_release, shared_code, shared_functions};
 pub use signature::{Kind, Signal, Signature, SignatureId};
 pub use verdict::{Verdict, verdict};
 pub use version::JdkVersion;

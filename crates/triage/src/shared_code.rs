@@ -153,6 +153,13 @@ pub fn shared_code(function: &str, feature: u32) -> Option<Vec<Sharing>> {
     Some(found)
 }
 
+/// The functions that some other walker shares in a feature release.
+pub fn shared_functions(feature: u32) -> impl Iterator<Item = &'static str> {
+    let shared =
+        move |row: &&Row| shared_code(row.0, feature).is_some_and(|sharings| !sharings.is_empty());
+    ROWS.iter().filter(shared).map(|row| row.0)
+}
+
 /// Whether a function is AsyncGetCallTrace's own (forte.cpp): nobody else calls it.
 #[must_use]
 pub fn is_agct_alone(function: &str) -> bool {

@@ -2,6 +2,7 @@
 
 mod guided;
 mod parts;
+mod repro;
 
 use serde::Serialize;
 use walkfuzz_jvm::{Jdk, Places};

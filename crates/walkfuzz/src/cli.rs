@@ -5,6 +5,9 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::corpus::args::CorpusCommand;
+use crate::variants::args::VariantsArgs;
+
 /// What stands under the help text.
 const EXIT_CODES: &str = "\
 Exit codes:
@@ -49,6 +52,11 @@ pub(crate) enum Command {
     Explain(ExplainArgs),
     /// Measure: guard, loops, step engine, start-up, guidance; every figure beside its baseline.
     Bench(BenchArgs),
+    /// Try a finding on every installed JDK, collector and compiler mode; or on the patch levels of one JDK.
+    Variants(VariantsArgs),
+    /// Keep findings as files, and replay them.
+    #[command(subcommand)]
+    Corpus(CorpusCommand),
     /// Print a completion script.
     Completions {
         /// For which shell.
@@ -56,7 +64,7 @@ pub(crate) enum Command {
     },
     /// Print the manual page.
     Man,
-    /// What `step` and `bench` run in a process of its own: a JVM starts once per process.
+    /// What others run in a process of its own: a JVM starts once per process.
     #[command(subcommand, hide = true)]
     InJvm(InJvm),
 }
@@ -287,7 +295,7 @@ pub(crate) struct ReproArgs {
 }
 
 /// `90s`, `5m`, `1h 30m`; at least a second.
-fn duration(text: &str) -> Result<Duration, String> {
+pub(crate) fn duration(text: &str) -> Result<Duration, String> {
     let span: jiff::SignedDuration = text.parse().map_err(|_| "a time such as 90s, 5m or 1h")?;
     let duration = Duration::try_from(span).unwrap_or_default();
     if duration < Duration::from_secs(1) {
@@ -439,10 +447,12 @@ pub(crate) enum BenchPart {
     Fuzz,
     /// Guided against blind fuzzing: sites found, and time to each.
     Guided,
+    /// From a fault to its capsule, replays, crash logs.
+    Repro,
 }
 
 impl BenchPart {
-    pub(crate) const ALL: [BenchPart; 7] = [
+    pub(crate) const ALL: [BenchPart; 8] = [
         BenchPart::Guard,
         BenchPart::Start,
         BenchPart::Bare,
@@ -450,6 +460,7 @@ impl BenchPart {
         BenchPart::Step,
         BenchPart::Fuzz,
         BenchPart::Guided,
+        BenchPart::Repro,
     ];
 }
 
@@ -474,6 +485,11 @@ pub(crate) enum InJvm {
     Loop {
         /// How long.
         seconds: u32,
+    },
+    /// A finding's walks at many moments; the request is JSON.
+    Trial {
+        /// What to try.
+        request: String,
     },
     /// A supervised survey without libFuzzer.
     Campaign {

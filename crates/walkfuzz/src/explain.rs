@@ -34,7 +34,7 @@ pub(crate) fn run(args: &ExplainArgs) -> Result<(), Failure> {
     let page = sections::page(Material {
         code: code::disassembly(&finding, args.jdk.as_deref()),
         finding: &finding,
-        variants: &variants,
+        variants: variants.as_ref(),
         named: &args.finding,
     });
     let text = if args.json {

@@ -6,6 +6,7 @@ mod bench;
 mod checkout;
 mod child;
 mod cli;
+mod corpus;
 mod doctor;
 mod explain;
 mod export;
@@ -22,6 +23,7 @@ mod snapshots;
 mod step;
 mod table;
 mod tools;
+mod variants;
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -45,6 +47,8 @@ fn main() -> ExitCode {
         Command::Export(args) => export::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Bench(args) => bench::run(&args),
+        Command::Variants(args) => variants::run(&args),
+        Command::Corpus(command) => corpus::run(&command),
         Command::Completions { shell } => completions(shell),
         Command::Man => manual(),
         Command::InJvm(what) => in_jvm::run(&what),

@@ -161,10 +161,10 @@ impl From<InProcessError> for Failure {
 
 /// The JDKs of this machine, looked for when the first one is needed.
 #[derive(Default)]
-struct Jdks(Option<Vec<walkfuzz_jvm::Jdk>>);
+pub(crate) struct Jdks(Option<Vec<walkfuzz_jvm::Jdk>>);
 
 impl Jdks {
-    fn find(&mut self, file: &FileFacts) -> Option<PathBuf> {
+    pub(crate) fn find(&mut self, file: &FileFacts) -> Option<PathBuf> {
         if file.name != LIBJVM {
             return None;
         }

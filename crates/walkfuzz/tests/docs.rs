@@ -270,8 +270,13 @@ fn is_walkfuzz(words: &[&str]) -> bool {
         word.chars()
             .all(|c| c.is_ascii_lowercase() || c == '-' && !word.starts_with('-'))
     };
-    // `jdk` alone has sub-commands of its own.
-    let depth = if words.first() == Some(&"jdk") { 2 } else { 1 };
+    // These have sub-commands of their own.
+    let nested = [Some(&"jdk"), Some(&"corpus")];
+    let depth = if nested.contains(&words.first()) {
+        2
+    } else {
+        1
+    };
     let subs: Vec<&str> = words
         .iter()
         .take(depth)

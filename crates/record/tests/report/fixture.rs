@@ -87,6 +87,7 @@ fn moment() -> FindingMoment {
             kind: BlobKind::Nmethod.name().into(),
             name: Some("Work.spin(I)I (level 4, id 17)".into()),
             offset: Some(0x40),
+            offset_class: None,
         },
         instruction: Some("pop %rbp".into()),
         walked_instruction: Some("ret".into()),
@@ -145,6 +146,7 @@ pub(crate) fn finding(function: &str, tier: &str, verdict: FindingVerdict) -> Fi
             kind: BlobKind::Nmethod.name().into(),
             name: Some("Work.spin(I)I".into()),
             offset: Some(0x44),
+            offset_class: Some("body".to_owned()),
         },
         moment: Some(moment()),
         input: FindingInput {

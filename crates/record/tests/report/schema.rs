@@ -6,8 +6,8 @@ use serde::Serialize;
 use serde_json::Value;
 use walkfuzz_record::finding::Sighting;
 use walkfuzz_record::{
-    Counter, Finding, FindingVerdict, Generation, KOfN, ProcessOutcome, SCHEMA, Summary, Totals,
-    Variant, fold_lines, layout,
+    CellState, Counter, Finding, FindingVerdict, Generation, KOfN, ProcessOutcome, RunFolder,
+    SCHEMA, Summary, Totals, VariantCell, VariantSite, Variants, fold_lines, layout,
 };
 
 use crate::fixture::{at, facts, finding, process};
@@ -97,16 +97,6 @@ fn every_field_is_documented() {
     assert_documented(&facts(), "## Facts of a run: `run.json`");
     let end = process(ProcessOutcome::AbortInWalk);
     assert_documented(&end, "## Ends of processes: `processes.jsonl`");
-    let variant = Variant {
-        schema: SCHEMA,
-        finding: finding.id.clone(),
-        jvm: finding.jvm.clone(),
-        mode: "default".into(),
-        engine: "frozen".into(),
-        reproduced: KOfN::new(7, 20),
-        at: at(2),
-    };
-    assert_documented(&variant, "## Findings on other JVMs: `variants.jsonl`");
     let folded = fold_lines(serde_json::to_string(&finding).unwrap().as_bytes());
     let folder = tempfile::tempdir().unwrap();
     let walks = crate::fixture::Walks {
@@ -124,6 +114,50 @@ fn every_field_is_documented() {
         folder: "run",
     });
     assert_documented(&summary, "## Summary: `walkfuzz report --format json`");
+}
+
+#[test]
+fn variants_are_documented_and_kept() {
+    let variants = Variants {
+        schema: SCHEMA,
+        finding: "../../escaped".into(),
+        signature: "SIGSEGV|f|agct".into(),
+        perturbation: "fp+=8".into(),
+        kind: Some("nmethod".into()),
+        offset: None,
+        moments: 400,
+        made: at(1),
+        cells: vec![VariantCell {
+            jdk: "17.0.9".into(),
+            build_id: "00".into(),
+            collector: "g1".into(),
+            mode: "int".into(),
+            state: CellState::Tried,
+            reason: None,
+            again: KOfN::new(3, 400),
+            frozen: Some(KOfN::new(3, 3)),
+            others: 7,
+            controls: KOfN::new(400, 400),
+            deaths: 0,
+            sites: vec![VariantSite {
+                signature: "SIGSEGV|f|agct".into(),
+                instruction: Some("ret".into()),
+                moments: 3,
+                wanted: true,
+            }],
+            seconds: 1.5,
+        }],
+    };
+    assert_documented(&variants, "## Variants: `variants/<id>.json`");
+    let base = tempfile::tempdir().unwrap();
+    let run = RunFolder::create(base.path(), &facts()).unwrap();
+    assert_eq!(run.variants("0123456789ab").unwrap(), None);
+    // An id that leads elsewhere stays in the folder.
+    let path = run.write_variants(&variants).unwrap();
+    assert_eq!(path.parent(), Some(&*run.path().join("variants")));
+    assert_eq!(run.variants(&variants.finding).unwrap(), Some(variants));
+    std::fs::write(path, "{").unwrap();
+    assert!(run.variants("../../escaped").is_err());
 }
 
 #[test]

@@ -36,6 +36,9 @@ impl Bench<'_> {
         if has(BenchPart::Start) {
             figures.extend(self.start()?);
         }
+        if has(BenchPart::Repro) {
+            figures.extend(super::repro::figures(self)?);
+        }
         let others = [
             BenchPart::Bare,
             BenchPart::Loop,
@@ -144,7 +147,7 @@ impl Bench<'_> {
     }
 
     /// This program in a process of its own, with its environment.
-    fn command(&self, what: &[&str]) -> Result<Command, Failure> {
+    pub(crate) fn command(&self, what: &[&str]) -> Result<Command, Failure> {
         let mut command = myself()?;
         command
             .arg("in-jvm")
@@ -215,8 +218,9 @@ impl Bench<'_> {
 
 /// The figures that every fuzzing loop has.
 fn fuzzing(part: &'static str, measured: &Measured, bare: f64) -> [Figure; 4] {
-    // Of the wall clock, which the time in walkers is taken from too: both contain what other load on the machine takes.
-    let walker = 100.0 * measured.walker_seconds / measured.wall_seconds.max(f64::MIN_POSITIVE);
+    // Of the walking threads' CPU time. Time in walkers is the wall clock's, but a walk that lost its core counts little (`PREEMPTED` in
+    // the record's lane).
+    let walker = 100.0 * measured.walker_seconds / measured.cpu_seconds.max(f64::MIN_POSITIVE);
     [
         Figure::new(part, "walks", rate(measured), "/s a core").beside("bare", bare),
         Figure::new(part, "walker's share of time", walker, "%").beside("bare", 100.0),
@@ -256,7 +260,7 @@ fn share(part: u64, of: u64) -> f64 {
     100.0 * part as f64 / of.max(1) as f64
 }
 
-fn median(values: &mut [f64]) -> f64 {
+pub(crate) fn median(values: &mut [f64]) -> f64 {
     values.sort_by(f64::total_cmp);
     values.get(values.len() / 2).copied().unwrap_or(0.0)
 }

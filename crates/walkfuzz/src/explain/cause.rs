@@ -16,7 +16,10 @@ pub(crate) fn in_short(finding: &Finding) -> Vec<String> {
 }
 
 fn held(finding: &Finding) -> String {
-    let walker = &finding.walker.name;
+    let walker = match finding.walker.name.as_str() {
+        "agct" => "AsyncGetCallTrace",
+        name => name,
+    };
     match &finding.moment {
         Some(moment) => {
             let at = moment
@@ -143,19 +146,17 @@ fn source(finding: &Finding, words: &[MemoryWord], value: &str) -> String {
     if let Some(name) = edited {
         return format!("; it is the walk's {name}, which was edited");
     }
-    // Small numbers stand everywhere.
-    if value.len() <= "0xffff".len() {
-        return String::new();
+    if let Some(word) = words.iter().find(|word| word.address == value) {
+        return format!("; it is {}", word.place);
     }
-    if let Some(word) = words
+    // Small numbers stand everywhere.
+    let is_small = value.len() <= "0xffff".len();
+    match words
         .iter()
         .find(|word| word.value.as_deref() == Some(value))
     {
-        return format!("; the same word stands at {}", word.place);
-    }
-    match words.iter().find(|word| word.address == value) {
-        Some(word) => format!("; it is {}", word.place),
-        None => String::new(),
+        Some(word) if !is_small => format!("; the same word stands at {}", word.place),
+        _ => String::new(),
     }
 }
 
@@ -179,9 +180,10 @@ pub(crate) fn code(blob: &FindingBlob) -> String {
         .offset
         .map_or_else(String::new, |offset| format!(" + {offset:#x}"));
     match blob.kind.as_str() {
-        "outside" | "libjvm" | "free-code" | "unknown" if blob.name.is_none() => {
-            format!("{} code", blob.kind)
-        }
+        "outside" => "no code that is known".to_owned(),
+        "libjvm" => "libjvm".to_owned(),
+        "free-code" => "a part of the code cache where no code is".to_owned(),
+        "unknown" => "unknown code".to_owned(),
         // The offset is told from the interpreter's begin, not from the codelet's.
         "interpreter" => format!("the interpreter's {name} (interpreter{offset})"),
         kind => format!("{kind} {name}{offset}"),

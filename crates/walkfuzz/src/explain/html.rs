@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::page::{Block, Page};
+use super::page::{Block, Page, pieces};
 
 const STYLE: &str = "\
 :root { color-scheme: light dark; --ink: #1a1a1a; --ground: #ffffff; --faint: #6a6a6a; --line: #dddddd; --panel: #f5f5f5; --mark: #fff1c2; }
@@ -46,7 +46,16 @@ pub(crate) fn render(page: &Page) -> String {
 fn block_into(text: &mut String, block: &Block) {
     match block {
         Block::Text(paragraph) => {
-            let _ = writeln!(text, "<p>{}</p>", escaped(paragraph));
+            text.push_str("<p>");
+            for (code, piece) in pieces(paragraph) {
+                let piece = escaped(piece);
+                let _ = if code {
+                    write!(text, "<code>{piece}</code>")
+                } else {
+                    write!(text, "{piece}")
+                };
+            }
+            text.push_str("</p>\n");
         }
         Block::Facts(facts) => {
             text.push_str("<dl>\n");

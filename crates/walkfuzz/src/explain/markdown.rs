@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::page::{Block, Line, Page};
+use super::page::{Block, Line, Page, pieces};
 
 pub(crate) fn render(page: &Page) -> String {
     let mut text = format!("# {}\n", escaped(&page.title));
@@ -20,7 +20,15 @@ pub(crate) fn render(page: &Page) -> String {
 fn block_into(text: &mut String, block: &Block) {
     match block {
         Block::Text(paragraph) => {
-            let _ = writeln!(text, "{}", escaped(paragraph));
+            for (code, piece) in pieces(paragraph) {
+                // A span of blanks is no span.
+                if code && !piece.trim().is_empty() {
+                    let _ = write!(text, "`{}`", piece.replace(['\n', '\r'], " "));
+                } else {
+                    text.push_str(&escaped(piece));
+                }
+            }
+            text.push('\n');
         }
         Block::Facts(facts) => {
             for (label, value) in facts {

@@ -22,7 +22,7 @@ pub(crate) struct Section {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Block {
-    /// A paragraph.
+    /// A paragraph; what stands between backticks is code.
     Text(String),
     /// Labels and what belongs to them.
     Facts(Vec<(&'static str, String)>),
@@ -60,8 +60,36 @@ impl Line {
     }
 }
 
+/// The pieces of a paragraph: whether each is code, and its text. Backticks that have no partner are text.
+pub(crate) fn pieces(paragraph: &str) -> Vec<(bool, &str)> {
+    let pieces: Vec<&str> = paragraph.split('`').collect();
+    if pieces.len().is_multiple_of(2) {
+        return vec![(false, paragraph)];
+    }
+    let numbered = pieces.into_iter().enumerate();
+    numbered
+        .map(|(index, piece)| (index % 2 == 1, piece))
+        .filter(|(_, piece)| !piece.is_empty())
+        .collect()
+}
+
 impl Section {
     pub(crate) fn new(title: &'static str, blocks: Vec<Block>) -> Self {
         Self { title, blocks }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn code_stands_between_backticks() {
+        assert_eq!(
+            pieces("at `mov`, then"),
+            [(false, "at "), (true, "mov"), (false, ", then")]
+        );
+        assert_eq!(pieces("a ` b"), [(false, "a ` b")]);
+        assert_eq!(pieces("``"), []);
     }
 }

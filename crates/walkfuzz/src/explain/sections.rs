@@ -2,7 +2,7 @@
 
 use walkfuzz_context::{Arch, Tier};
 use walkfuzz_record::finding::FindingMoment;
-use walkfuzz_record::{Finding, FindingVerdict, KOfN, Variant};
+use walkfuzz_record::{CellState, Finding, FindingVerdict, VariantCell, Variants};
 use walkfuzz_triage::{JdkVersion, Kind, Signature, is_agct_alone, knows_release, shared_code};
 
 use super::cause::{code, in_short};
@@ -15,7 +15,7 @@ pub(crate) struct Material<'a> {
     /// The code around the fault, or why there is none.
     pub(crate) code: Result<Vec<Line>, String>,
     /// Where else the finding was tried.
-    pub(crate) variants: &'a [Variant],
+    pub(crate) variants: Option<&'a Variants>,
     /// How the user named the finding.
     pub(crate) named: &'a str,
 }
@@ -401,33 +401,42 @@ fn how_sure(finding: &Finding) -> Section {
     )
 }
 
-fn variants(variants: &[Variant], named: &str) -> Section {
-    let blocks = if variants.is_empty() {
-        vec![
+fn variants(variants: Option<&Variants>, named: &str) -> Section {
+    let blocks = match variants {
+        None => vec![
             Block::Text("Not tried on other JVMs yet.".to_owned()),
             Block::Commands(vec![format!("walkfuzz variants {named}")]),
-        ]
-    } else {
-        let rows = variants.iter().map(|variant| {
-            let KOfN { k, of } = variant.reproduced;
-            let jvm = &variant.jvm;
-            Line::new(
-                k > 0,
-                [
-                    jvm.version.clone(),
-                    jvm.collector.clone(),
-                    variant.mode.clone(),
-                    variant.engine.clone(),
-                    format!("{k} of {of}"),
-                ],
-            )
-        });
-        vec![Block::Table {
-            head: vec!["JDK", "collector", "compiler mode", "engine", "happened"],
-            rows: rows.collect(),
-        }]
+        ],
+        Some(variants) => {
+            let rows = variants.cells.iter().map(|cell| {
+                Line::new(
+                    cell.again.k > 0,
+                    [
+                        cell.jdk.clone(),
+                        cell.collector.clone(),
+                        cell.mode.clone(),
+                        happened(cell),
+                    ],
+                )
+            });
+            vec![Block::Table {
+                head: vec!["JDK", "collector", "compiler mode", "happened"],
+                rows: rows.collect(),
+            }]
+        }
     };
     Section::new("On other JVMs", blocks)
+}
+
+/// What a cell of the grid says.
+fn happened(cell: &VariantCell) -> String {
+    let reason = cell.reason.as_deref();
+    match cell.state {
+        CellState::Tried => format!("{} of {} moments", cell.again.k, cell.again.of),
+        CellState::NotMet => "not met: no context of its class came up".to_owned(),
+        CellState::CouldNotRun => format!("could not run: {}", reason.unwrap_or("unknown")),
+        CellState::NotRun => format!("not tried: {}", reason.unwrap_or("unknown")),
+    }
 }
 
 fn place(finding: &Finding) -> Section {

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use walkfuzz_record::{Finding, KOfN, RunFolder, SCHEMA, Variant};
+use walkfuzz_record::{CellState, Finding, KOfN, RunFolder, SCHEMA, VariantCell, Variants};
 
 use crate::support::{fails, folder, json, walkfuzz};
 
@@ -72,32 +72,54 @@ fn a_finding_that_nobody_examined_says_so() {
 fn recorded_variants_are_a_table() {
     let finding = examined();
     let (base, run) = run_of(&finding);
-    for (version, k) in [("17.0.7", 31), ("21.0.8", 0)] {
-        let mut jvm = finding.jvm.clone();
-        jvm.version = version.to_owned();
-        run.append_variant(&Variant {
-            schema: SCHEMA,
-            finding: finding.id.clone(),
-            jvm,
-            mode: "c2".to_owned(),
-            engine: "frozen".to_owned(),
-            reproduced: KOfN::new(k, 100),
-            at: finding.last_seen,
-        })
-        .unwrap();
-    }
+    let cell = |jdk: &str, state, again, reason: Option<&str>| VariantCell {
+        jdk: jdk.to_owned(),
+        build_id: String::new(),
+        collector: "g1".to_owned(),
+        mode: "c2".to_owned(),
+        state,
+        reason: reason.map(str::to_owned),
+        again: KOfN::new(again, 100),
+        frozen: None,
+        others: 0,
+        controls: KOfN::new(100, 100),
+        deaths: 0,
+        sites: Vec::new(),
+        seconds: 1.0,
+    };
+    run.write_variants(&Variants {
+        schema: SCHEMA,
+        finding: finding.id.clone(),
+        signature: finding.signature.clone(),
+        perturbation: finding.input.perturbation.clone(),
+        kind: None,
+        offset: None,
+        moments: 100,
+        made: finding.last_seen,
+        cells: vec![
+            cell("17.0.7", CellState::Tried, 31, None),
+            cell("21.0.8", CellState::Tried, 0, None),
+            cell(
+                "25.0.3",
+                CellState::CouldNotRun,
+                0,
+                Some("no such collector"),
+            ),
+        ],
+    })
+    .unwrap();
     let text = page(EXAMINED, base.path(), &[]);
-    let rows: Vec<Vec<&str>> = text
+    let rows: Vec<String> = text
         .lines()
-        .filter(|line| line.contains("of 100") && line.contains("frozen"))
-        .map(|line| line.split_whitespace().collect())
+        .filter(|line| line.contains(" g1 ") && line.contains(" c2 "))
+        .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
         .collect();
-    let collector = &*finding.jvm.collector;
     assert_eq!(
         rows,
         [
-            vec![">", "17.0.7", collector, "c2", "frozen", "31", "of", "100"],
-            vec!["21.0.8", collector, "c2", "frozen", "0", "of", "100"],
+            "> 17.0.7 g1 c2 31 of 100 moments",
+            "21.0.8 g1 c2 0 of 100 moments",
+            "25.0.3 g1 c2 could not run: no such collector",
         ]
     );
     assert!(!text.contains("walkfuzz variants"));

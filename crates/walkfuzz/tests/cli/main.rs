@@ -5,11 +5,13 @@
     reason = "a test's helpers may fail loudly as well"
 )]
 
+mod corpus;
 mod explain;
 mod export;
 mod jdks;
 mod replay;
 mod repros;
+mod shared_code;
 mod steps;
 mod support;
 mod usage;

@@ -144,7 +144,11 @@ fn the_reference_names_what_exists() {
         let path: Vec<&str> = words
             .iter()
             .copied()
-            .take(if words[0] == "jdk" { 2 } else { 1 })
+            .take(if ["jdk", "corpus"].contains(&words[0]) {
+                2
+            } else {
+                1
+            })
             .collect();
         let help = walkfuzz().args(&path).arg("--help").output().unwrap();
         assert_eq!(help.status.code(), Some(0), "{line}");
@@ -168,7 +172,13 @@ fn the_reference_names_what_exists() {
         "fuzz",
         "step",
         "report",
+        "repro",
+        "replay",
         "explain",
+        "export",
+        "variants",
+        "corpus check",
+        "corpus add",
         "bench",
         "completions",
         "man",
