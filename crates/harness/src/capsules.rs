@@ -167,7 +167,8 @@ fn keep_here(
     .map_err(|error| error.to_string())?;
     accept(&capsule.facts.expected)?;
     if !wanted.whole.is_empty() {
-        capsule.refer(|file| Some(file.path.clone().into()));
+        // Only libjvm: that is what replays find again.
+        capsule.refer(|file| (file.name == LIBRARIES[0]).then(|| file.path.clone().into()));
     }
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder).map_err(|error| error.to_string())?;

@@ -172,7 +172,7 @@ impl Hits {
             ));
         };
         let snapshot = read_whole(&known.path).map_err(|error| error.to_string())?;
-        let mut capsule = again(&snapshot, after, depth, signature, perturbation)
+        let capsule = again(&snapshot, after, depth, signature, perturbation)
             .map_err(|error| error.to_string())?;
         match capsule.facts.expected {
             Outcome::Fault(judged)
@@ -184,7 +184,6 @@ impl Hits {
                 ) == (fault.signal, fault.code, fault.address, fault.pc) => {}
             other => return Err(format!("the puppet's walk ends otherwise: {other}")),
         }
-        capsule.refer(|file| Some(file.path.clone().into()));
         let path = self.run.path().join(file);
         if let Some(folder) = path.parent() {
             std::fs::create_dir_all(folder).map_err(|error| error.to_string())?;
