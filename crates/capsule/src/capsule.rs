@@ -55,6 +55,10 @@ impl Protection {
         self.0 & 1 != 0
     }
 
+    pub(crate) const fn without_write(self) -> Self {
+        Self(self.0 & !2)
+    }
+
     /// As mmap wants it.
     pub(crate) const fn mmap(self) -> i32 {
         (if self.read() { libc::PROT_READ } else { 0 })

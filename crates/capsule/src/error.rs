@@ -218,3 +218,30 @@ pub enum CaptureError {
     #[error("the capsule does not do what the walk did: {}", .0.join("; "))]
     Unverified(Vec<String>),
 }
+
+/// Why a capsule cannot be walked in this process.
+#[derive(Debug, thiserror::Error)]
+pub enum ResidentError {
+    /// As for the judge.
+    #[error(transparent)]
+    Puppet(#[from] PuppetError),
+    /// The processor or the kernel does not let user space set its thread pointer.
+    #[error(
+        "the kernel or the processor lacks the instructions that set the thread pointer (fsgsbase)"
+    )]
+    NoThreadPointer,
+    /// This program has something where the snapshot's page must be.
+    #[error(
+        "this program lies where the snapshot's page at {address:#x} must be: start it again, other addresses may be free"
+    )]
+    Collision {
+        /// The page.
+        address: u64,
+    },
+    /// There can be one at a time.
+    #[error("snapshots are walked in this process already")]
+    Taken,
+    /// Not on this architecture.
+    #[error("snapshots can be walked on x86_64 only")]
+    Unsupported,
+}

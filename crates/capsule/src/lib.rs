@@ -20,6 +20,8 @@ pub mod in_process;
 mod outcome;
 #[cfg(target_arch = "x86_64")]
 pub mod puppet;
+#[cfg(target_arch = "x86_64")]
+pub mod resident;
 mod resolve;
 #[cfg(not(target_arch = "x86_64"))]
 mod unsupported;
@@ -28,10 +30,10 @@ pub use capsule::{
     Capsule, Content, Entry, Facts, FaultOutcome, FileFacts, FileMapping, FramesOutcome, Layout,
     Outcome, Page, PageBytes, Protection, SafeFetch, VERSION,
 };
-pub use error::{CaptureError, FormatError, InProcessError, PuppetError};
+pub use error::{CaptureError, FormatError, InProcessError, PuppetError, ResidentError};
 pub use example::example;
 pub use format::limits;
 pub use outcome::Ended;
 pub use puppet::Puppet;
 #[cfg(not(target_arch = "x86_64"))]
-pub use unsupported::{capture, in_process, puppet};
+pub use unsupported::{capture, in_process, puppet, resident};

@@ -35,6 +35,8 @@ pub mod capture {
         pub files: Vec<KnownFile>,
         /// Whether lines that the outcome does not need become zeros.
         pub minimise: bool,
+        /// Memory that is kept although this walk does not read it.
+        pub whole: Vec<std::ops::Range<u64>>,
         /// The walker's name.
         pub walker: String,
         /// The finding's signature.
@@ -122,4 +124,94 @@ pub mod in_process {
     pub fn walk(_: &Capsule, _: u64) -> Result<Tally, InProcessError> {
         Err(PuppetError::Unsupported.into())
     }
+}
+
+/// See the module of this name on x86_64.
+pub mod resident {
+    use walkfuzz_context::{Address, Registers};
+
+    use crate::{Capsule, Ended, ResidentError};
+
+    /// Snapshots in this process, of which there are none.
+    #[derive(Debug)]
+    pub struct Resident(());
+
+    /// The frames of a walk.
+    #[derive(Clone, Copy, Debug)]
+    pub struct Frames<'a> {
+        /// `num_frames`.
+        pub count: i32,
+        /// Frames of 16 bytes.
+        pub bytes: &'a [u8],
+        /// Whether the walker wrote behind the last.
+        pub overran: bool,
+    }
+
+    impl Resident {
+        /// Makes none.
+        ///
+        /// # Errors
+        /// Always [`ResidentError::Unsupported`].
+        pub fn new() -> Result<Self, ResidentError> {
+            Err(ResidentError::Unsupported)
+        }
+
+        /// Takes nothing in.
+        ///
+        /// # Errors
+        /// Always [`ResidentError::Unsupported`].
+        pub fn add(&mut self, _: &Capsule) -> Result<usize, ResidentError> {
+            Err(ResidentError::Unsupported)
+        }
+
+        /// How many there are.
+        #[must_use]
+        pub fn len(&self) -> usize {
+            0
+        }
+
+        /// Whether there is none.
+        #[must_use]
+        pub fn is_empty(&self) -> bool {
+            true
+        }
+
+        /// Bytes of all pages.
+        #[must_use]
+        pub fn bytes(&self) -> u64 {
+            0
+        }
+
+        /// Shows nothing.
+        ///
+        /// # Errors
+        /// Always [`ResidentError::Unsupported`].
+        pub fn show(&mut self, _: usize) -> Result<(), ResidentError> {
+            Err(ResidentError::Unsupported)
+        }
+
+        /// Never walks.
+        pub fn walk(&mut self, _: &Registers, _: i32) -> Ended {
+            Ended::MissingPage(Address(0))
+        }
+
+        /// None.
+        #[must_use]
+        pub fn frames(&self, _: i32) -> Frames<'_> {
+            Frames {
+                count: 0,
+                bytes: &[],
+                overran: false,
+            }
+        }
+
+        /// None.
+        #[must_use]
+        pub fn untouched(&self) -> Option<Registers> {
+            None
+        }
+    }
+
+    /// Does nothing.
+    pub fn with_own_thread_pointer(_: i32) {}
 }

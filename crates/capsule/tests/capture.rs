@@ -61,6 +61,7 @@ impl World {
             safefetch: Vec::new(),
             files: Vec::new(),
             minimise: true,
+            whole: Vec::new(),
             walker: "planted".into(),
             signature: "SIGSEGV|planted|planted".into(),
             perturbation: "sp+=8".into(),
@@ -177,6 +178,7 @@ fn only_what_the_walk_needs_is_kept() {
     let request = world.request(faults);
     let (whole, _) = capture(&Request {
         minimise: false,
+        whole: Vec::new(),
         ..request.clone()
     })
     .unwrap();

@@ -23,6 +23,12 @@ pub enum EngineError {
     /// This architecture has no trap flag.
     #[error("this architecture cannot single-step a thread from its own handler")]
     CannotStep,
+    /// Nothing to walk.
+    #[error("there is no snapshot to walk: walkfuzz snapshots take")]
+    NoSnapshot,
+    /// A snapshot cannot be mapped.
+    #[error("cannot show a snapshot: {0}")]
+    Snapshot(String),
     /// The kernel cannot fork.
     #[error("cannot fork a frozen copy: {0}")]
     Fork(#[source] std::io::Error),

@@ -2,7 +2,8 @@
 //!
 //! Everything that walks goes through [`Engine::visit`]: the engine holds a thread still (a [`Moment`]) and the visitor walks
 //! it, as often as it likes. *Live park* holds a Java thread in its handler, *step* moves it one instruction between visits,
-//! *frozen* visits a forked copy in which nothing else moves.
+//! *frozen* visits a forked copy in which nothing else moves, *capsule* a snapshot in a file,
+//! without a JVM.
 //!
 //! Contract: one engine per process, driven by one flow of control, which moves onto the held threads (see the `baton`
 //! module): a visitor runs in a signal handler's frame on the held thread, yet may allocate and lock, because threads are held
@@ -19,6 +20,7 @@ mod live;
 mod moment;
 mod rseq;
 mod shared;
+mod snapshots;
 mod step;
 mod tls;
 mod worker;
@@ -29,8 +31,9 @@ pub use freeze::{FrozenCopy, FrozenEnd, freeze};
 pub use frozen::Frozen;
 pub use held_stack::{HeldStack, Written};
 pub use live::{Bounds, Counts, Filter, Live, await_turn, worker_started};
-pub use moment::{Ended, Moment, Walked};
+pub use moment::{Elsewhere, Ended, Moment, Walked};
 pub use shared::Shared;
+pub use snapshots::{SnapshotWalker, Snapshots};
 pub use step::Step;
 pub use worker::{MAX_WORKERS, Worker};
 
@@ -50,7 +53,7 @@ pub struct Request<'a> {
 
 /// Brings contexts to a visitor.
 pub trait Engine {
-    /// Stable short name: `live-park`, `step`, `frozen`.
+    /// Stable short name: `live-park`, `step`, `frozen`, `capsule`.
     fn name(&self) -> &'static str;
 
     /// Holds a thread as `request` says and shows it to `visitor`.

@@ -33,6 +33,18 @@ pub struct Walked {
     pub ticks: u64,
 }
 
+/// Where a moment is walked that no thread of this process is held in.
+pub trait Elsewhere {
+    /// Walks from `registers`; fills `trace`, and `fault` if there is one. `None` for a walk of which nobody knows what comes.
+    fn walk(
+        &mut self,
+        registers: &Registers,
+        depth: i32,
+        trace: &mut TraceBuffer,
+        fault: &mut Fault,
+    ) -> Option<Walked>;
+}
+
 /// A held context: the registers of a thread that does not move until the moment is left.
 pub struct Moment {
     /// The registers as the kernel delivered them.
@@ -53,6 +65,7 @@ pub struct Moment {
     alarm_period: Duration,
     child_alarm: Option<Alarm>,
     fault: Box<Fault>,
+    elsewhere: Option<Box<dyn Elsewhere>>,
     scratch: Box<libc::ucontext_t>,
 }
 
@@ -73,8 +86,17 @@ impl Moment {
             alarm_period,
             child_alarm: None,
             fault: Box::new(Fault::NONE),
+            elsewhere: None,
             // SAFETY: all-zero is a valid ucontext_t.
             scratch: Box::new(unsafe { std::mem::zeroed() }),
+        }
+    }
+
+    /// A moment that is walked elsewhere: no guard, no alarm.
+    pub(crate) fn elsewhere(place: Box<dyn Elsewhere>, slot: &'static GuardSlot) -> Self {
+        Self {
+            elsewhere: Some(place),
+            ..Self::new(Duration::ZERO, slot)
         }
     }
 
@@ -118,6 +140,9 @@ impl Moment {
         depth: i32,
         trace: &mut TraceBuffer,
     ) -> Option<Walked> {
+        if let Some(elsewhere) = &mut self.elsewhere {
+            return elsewhere.walk(registers, depth, trace, &mut self.fault);
+        }
         let prepared = self.prepare(walker, registers, depth, trace)?;
         let near_before = self.slot.near_misses();
         let began = ticks();

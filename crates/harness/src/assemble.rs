@@ -109,7 +109,7 @@ pub(crate) fn finding(parts: &Parts<'_>) -> Finding {
     finding
 }
 
-fn outcome(outcome: &WalkOutcome) -> FindingOutcome {
+pub(crate) fn outcome(outcome: &WalkOutcome) -> FindingOutcome {
     let mut said = FindingOutcome {
         kind: outcome.kind(),
         signal: None,
@@ -220,7 +220,7 @@ pub(crate) fn judge(finding: &mut Finding, tier: Tier, witness: Witness, elsewhe
 }
 
 /// The issues that a finding looks like.
-fn known(signature: &str, backtrace: &[String], version: &str) -> Vec<KnownMatch> {
+pub(crate) fn known(signature: &str, backtrace: &[String], version: &str) -> Vec<KnownMatch> {
     let Ok(signature) = signature.parse::<Signature>() else {
         return Vec::new();
     };

@@ -1,5 +1,6 @@
 //! Walks of held moments, kept in files: captured in a copy of the moment, and checked before they are kept.
 
+use std::ops::Range;
 use std::path::Path;
 use std::time::Duration;
 
@@ -36,6 +37,8 @@ pub(crate) struct Wanted {
     pub(crate) jvm: String,
     /// Whether memory that the outcome does not need becomes zeros.
     pub(crate) minimise: bool,
+    /// Memory that is kept although the walk does not read it. Then libjvm's pages that are unchanged are kept by reference.
+    pub(crate) whole: Vec<Range<u64>>,
 }
 
 /// Keeps the walk that ended with `fault` in the folder of `result`, which is the run folder.
@@ -141,7 +144,13 @@ fn keep_here(
     let call = moment
         .prepare(walker, &wanted.registers, wanted.depth, &mut trace)
         .ok_or("the walker does not walk from a context")?;
-    let (capsule, _effort) = capture(&Request {
+    let mut whole = wanted.whole.clone();
+    if !whole.is_empty() {
+        // Deeper walks than this one write there.
+        let begin = std::ptr::from_ref(&*trace) as u64;
+        whole.push(begin..begin + size_of::<TraceBuffer>() as u64);
+    }
+    let (mut capsule, _effort) = capture(&Request {
         function: Pc(call.function as *const () as u64),
         trace: Address(call.first as u64),
         depth: call.depth,
@@ -149,6 +158,7 @@ fn keep_here(
         safefetch: world.safefetch.iter().map(safefetch).collect(),
         files: files(world),
         minimise: wanted.minimise,
+        whole,
         walker: walker.name().to_owned(),
         signature: wanted.signature.clone(),
         perturbation: wanted.perturbation.clone(),
@@ -156,6 +166,10 @@ fn keep_here(
     })
     .map_err(|error| error.to_string())?;
     accept(&capsule.facts.expected)?;
+    if !wanted.whole.is_empty() {
+        // Only libjvm: that is what replays find again.
+        capsule.refer(|file| (file.name == LIBRARIES[0]).then(|| file.path.clone().into()));
+    }
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder).map_err(|error| error.to_string())?;
     }

@@ -227,6 +227,7 @@ impl Examiner<'_> {
                 perturbation: smallest.display(Arch::NATIVE).to_string(),
                 jvm: jvm.to_owned(),
                 minimise: true,
+                whole: Vec::new(),
             };
             capsules::of_fault(moment, self.world, self.walker, &wanted, &fault, result)
         } else {

@@ -15,6 +15,9 @@ pub(crate) fn features(
     walk: &WalkReport,
     mut show: impl FnMut(Domain, u64),
 ) {
+    if !walk.made {
+        return;
+    }
     let kind = walk.kind as u64;
     let shade = match walk.outcome {
         WalkOutcome::Frames(_) => {

@@ -129,6 +129,11 @@ impl Hunt {
         &self.facts.jvm.version
     }
 
+    /// The JVM.
+    pub(crate) fn jvm(&self) -> &walkfuzz_record::JvmFacts {
+        &self.facts.jvm
+    }
+
     /// Counts an occurrence. True if somebody should [`pursue`](Self::pursue) it.
     pub(crate) fn notice(&mut self, outcome: &WalkOutcome) -> bool {
         let Some(&case) = self.sites.get(&names::site(outcome)) else {

@@ -28,6 +28,7 @@ mod replay;
 mod run;
 mod session;
 mod settings;
+pub mod snapshots;
 mod stack_frames;
 pub mod stale;
 pub mod start;

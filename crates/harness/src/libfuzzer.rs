@@ -117,6 +117,42 @@ static SESSION: AtomicPtr<Session> = AtomicPtr::new(std::ptr::null_mut());
 /// # Safety
 /// `argc` and `argv` must be what `main` got: `*argc` C strings at `*argv` that live as long as the process.
 pub unsafe fn initialize(argc: *mut c_int, argv: *mut *mut *mut c_char) -> c_int {
+    // SAFETY: the caller's promise.
+    let mut extended = unsafe { arguments_of(argc, argv) };
+    // `cargo fuzz fmt` only wants a text: no JVM for that.
+    let mode = match debug_path() {
+        Some(_) => None,
+        None => mode(&extended, |argument| Path::new(argument).is_file()),
+    };
+    let run = match mode {
+        Some(Mode::Survey) => supervise(&mut extended),
+        _ => None,
+    };
+    // SAFETY: the caller's promise.
+    unsafe { replace_arguments(&extended, argc, argv) };
+
+    if let Some(mode) = mode {
+        match Session::start(mode, &extended, run) {
+            Ok(mut session) => {
+                session.breed_between_inputs();
+                SESSION.store(Box::into_raw(Box::new(session)), Ordering::Release);
+            }
+            Err(error) => give_up(&error),
+        }
+        // After the JVM, which takes these signals for its own shutdown. libFuzzer leaves handlers alone that it finds, and its own
+        // would end the process without a word to the session.
+        interrupt::catch_once(LIBFUZZER_INTERRUPTED);
+        // SAFETY: the handler may run on any thread that ends the process.
+        unsafe { on_exit(at_exit, std::ptr::null_mut()) };
+    }
+    0
+}
+
+/// The arguments, with the flags that libFuzzer needs where it shares the signals.
+///
+/// # Safety
+/// As [`initialize`].
+pub(crate) unsafe fn arguments_of(argc: *mut c_int, argv: *mut *mut *mut c_char) -> Vec<String> {
     // SAFETY: the caller passes main's argc.
     let count = usize::try_from(unsafe { *argc }).unwrap_or(0);
     // SAFETY: the caller passes main's argv, which holds argc pointers to C strings.
@@ -135,46 +171,31 @@ pub unsafe fn initialize(argc: *mut c_int, argv: *mut *mut *mut c_char) -> c_int
                 &format_args!("an argument is not valid UTF-8: {error}"),
             )
         });
-    let mut extended = extend_arguments(&arguments);
-    // `cargo fuzz fmt` only wants a text: no JVM for that.
-    let mode = match debug_path() {
-        Some(_) => None,
-        None => mode(&extended, |argument| Path::new(argument).is_file()),
-    };
-    let run = match mode {
-        Some(Mode::Survey) => supervise(&mut extended),
-        _ => None,
-    };
+    extend_arguments(&arguments)
+}
 
+/// Gives libFuzzer other arguments.
+///
+/// # Safety
+/// As [`initialize`].
+pub(crate) unsafe fn replace_arguments(
+    arguments: &[String],
+    argc: *mut c_int,
+    argv: *mut *mut *mut c_char,
+) {
     // libFuzzer compares argv[0] by value and copies the rest; the strings still have to outlive this call.
-    let mut pointers: Vec<*mut c_char> = extended
+    let mut pointers: Vec<*mut c_char> = arguments
         .iter()
         .map(|argument| CString::new(argument.as_str()).map(CString::into_raw))
         .collect::<Result<_, _>>()
         .unwrap_or_else(|error| fail(USAGE, &error));
     let length = c_int::try_from(pointers.len()).unwrap_or_else(|error| fail(USAGE, &error));
     pointers.push(std::ptr::null_mut());
-    // SAFETY: argc and argv are valid for writes (see above); the leaked array ends with a null pointer like main's.
+    // SAFETY: argc and argv are valid for writes; the leaked array ends with a null pointer like main's.
     unsafe {
         *argc = length;
         *argv = Box::leak(pointers.into_boxed_slice()).as_mut_ptr();
     }
-
-    if let Some(mode) = mode {
-        match Session::start(mode, &extended, run) {
-            Ok(mut session) => {
-                session.breed_between_inputs();
-                SESSION.store(Box::into_raw(Box::new(session)), Ordering::Release);
-            }
-            Err(error) => give_up(&error),
-        }
-        // After the JVM, which takes these signals for its own shutdown. libFuzzer leaves handlers alone that it finds, and its own
-        // would end the process without a word to the session.
-        interrupt::catch_once(LIBFUZZER_INTERRUPTED);
-        // SAFETY: the handler may run on any thread that ends the process.
-        unsafe { on_exit(at_exit, std::ptr::null_mut()) };
-    }
-    0
 }
 
 /// Lets a parent process watch over a survey; returns in the child, with the arguments that are left.

@@ -63,7 +63,7 @@ pub(crate) fn facts(
     facts_of(settings, jvm, walker.name(), walker.generation(), arguments)
 }
 
-fn facts_of(
+pub(crate) fn facts_of(
     settings: &Settings,
     jvm: JvmFacts,
     walker: &str,

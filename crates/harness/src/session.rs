@@ -3,8 +3,9 @@
 //! [`Session::run_input`] is called by the fuzzer's loop. It may return on another thread than it was called on (see
 //! `walkfuzz_engine`): hold no reference to thread-local storage across the call.
 
-mod breed;
+pub(crate) mod breed;
 mod natural;
+mod snapshots;
 mod trial;
 
 use std::sync::Arc;
@@ -277,6 +278,7 @@ impl Session {
                 perturbation: String::new(),
                 jvm: jvm.clone(),
                 minimise,
+                whole: Vec::new(),
             };
             let healthy = |outcome: &walkfuzz_capsule::Outcome| match outcome {
                 walkfuzz_capsule::Outcome::Frames(frames) if frames.frames > 0 => Ok(()),

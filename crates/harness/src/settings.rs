@@ -46,6 +46,9 @@ pub enum EngineKind {
 }
 
 impl EngineKind {
+    /// What findings call the engine that walks snapshots, which a session with a JVM cannot have.
+    pub(crate) const CAPSULE: &'static str = "capsule";
+
     /// As the environment and findings say it.
     #[must_use]
     pub const fn name(self) -> &'static str {
@@ -58,7 +61,7 @@ impl EngineKind {
 }
 
 /// Every variable that is read, with its default and meaning, as documentation shows it.
-pub const VARIABLES: [(&str, &str, &str); 12] = [
+pub const VARIABLES: [(&str, &str, &str); 13] = [
     (
         "WALKFUZZ_RUNS",
         "walkfuzz-runs",
@@ -106,6 +109,11 @@ pub const VARIABLES: [(&str, &str, &str); 12] = [
         "WALKFUZZ_ATTEMPTS",
         "400",
         "moments that a single file is tried at",
+    ),
+    (
+        "WALKFUZZ_SNAPSHOTS",
+        "walkfuzz-runs/snapshots",
+        "folder of the snapshots that walk_capsule walks",
     ),
 ];
 

@@ -30,6 +30,8 @@ pub struct WalkReport {
     pub blocks: usize,
     /// What the walked pc lies in.
     pub kind: BlobKind,
+    /// Whether anything came of it: a walk that leaves its snapshot has no outcome.
+    pub made: bool,
 }
 
 impl WalkReport {
@@ -40,6 +42,7 @@ impl WalkReport {
         relation: Relation::NONE,
         blocks: 0,
         kind: BlobKind::Outside,
+        made: false,
     };
 }
 
@@ -166,6 +169,7 @@ impl Bench<'_> {
             relation: Relation::NONE,
             blocks: blocks::reached(),
             kind,
+            made: true,
         }
     }
 
@@ -227,7 +231,9 @@ impl Bench<'_> {
                 self.code.kind(Address(registers.pc().0))
             };
             *slot = self.walk_in(kind, moment, &registers, index, depth, trace);
-            if let WalkOutcome::Frames(frames) = slot.outcome {
+            if let WalkOutcome::Frames(frames) = slot.outcome
+                && slot.made
+            {
                 slot.relation = relate(&report.methods, report.frames, trace, frames);
             }
             report.length += 1;

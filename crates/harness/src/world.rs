@@ -140,6 +140,11 @@ impl World {
         &self.memory
     }
 
+    /// libjvm's text.
+    pub(crate) fn libjvm_text(&self) -> Option<Span> {
+        self.libjvm_text
+    }
+
     /// The stacks of the Java threads, as of the last survey.
     pub(crate) fn stacks(&self) -> &[(Tid, Span)] {
         &self.stacks

@@ -41,6 +41,9 @@ pub(crate) enum Command {
     Report(ReportArgs),
     /// Walk what a capsule holds again, without a JVM, and say whether it ends the same.
     Replay(ReplayArgs),
+    /// Take snapshots: capsules that walks from other registers are made in, without a JVM.
+    #[command(subcommand)]
+    Snapshots(SnapshotsCommand),
     /// Make it happen again: a finding, a run, an input, a capsule, a killed process's record, a JVM's crash log.
     Repro(ReproArgs),
     /// Write a finding as a folder that crashes the same JVM with cc and javac alone.
@@ -196,6 +199,67 @@ pub(crate) struct StepArgs {
     pub(crate) walks: u64,
     #[command(flatten)]
     pub(crate) subject: SubjectArgs,
+}
+
+#[derive(Debug, Subcommand)]
+pub(crate) enum SnapshotsCommand {
+    /// Take snapshots of healthy walks, spread over what threads do.
+    Take(TakeArgs),
+    /// Walk snapshots from generated registers, without a JVM and a fuzzer: rate, and a hash over all outcomes.
+    Walk(WalkArgs),
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The same seed and snapshots give the same chain.
+
+Examples:
+    walkfuzz snapshots walk --walks 5000000
+    walkfuzz snapshots walk --seed 7 --repeat 3 --json")]
+pub(crate) struct WalkArgs {
+    /// The snapshots' folder.
+    #[arg(long, default_value = "walkfuzz-runs/snapshots")]
+    pub(crate) snapshots: PathBuf,
+    /// How many walks.
+    #[arg(long, default_value_t = 5_000_000, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) walks: u64,
+    /// Seed of what is generated.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// How often, each time in a process of its own.
+    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub(crate) repeat: u32,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+A snapshot is some tens of megabytes of one JVM's memory: local, and not for others' eyes.
+
+Examples:
+    walkfuzz snapshots take --count 16
+    walkfuzz snapshots take --count 8 --jdk 17 --gc serial,g1,z --out snapshots")]
+pub(crate) struct TakeArgs {
+    /// How many, for each collector.
+    #[arg(long, default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=256))]
+    pub(crate) count: u32,
+    /// Which JDK: a folder, a feature version or a full version.
+    #[arg(long, env = "WALKFUZZ_JDK")]
+    pub(crate) jdk: Option<String>,
+    /// Which collectors, one after the other; the JVM's own choice when left out.
+    #[arg(long, value_delimiter = ',', value_parser = ["serial", "parallel", "g1", "z", "shenandoah", "epsilon"])]
+    pub(crate) gc: Vec<String>,
+    /// The folder that they are put into.
+    #[arg(long, default_value = "walkfuzz-runs/snapshots")]
+    pub(crate) out: PathBuf,
+    /// Seconds that each collector's may take.
+    #[arg(long, default_value_t = 120, value_parser = clap::value_parser!(u32).range(1..=3600))]
+    pub(crate) seconds: u32,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
 }
 
 #[derive(Debug, Args)]
@@ -433,6 +497,24 @@ pub(crate) enum InJvm {
         seconds: u32,
         /// Inputs to begin with.
         seeds: Vec<PathBuf>,
+    },
+    /// Snapshots.
+    Snapshots {
+        /// How many.
+        count: u32,
+        /// Seconds that they may take.
+        seconds: u32,
+        /// Where to.
+        out: PathBuf,
+    },
+    /// Walks of snapshots; needs no JVM.
+    WalkSnapshots {
+        /// How many.
+        walks: u64,
+        /// Of what is generated.
+        seed: u64,
+        /// The snapshots' folder.
+        folder: PathBuf,
     },
     /// Untouched walks, unsupervised.
     Natural {

@@ -2,12 +2,13 @@
 //!
 //! These processes end without exit handlers: the JVM's would meet threads that still run Java code.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use walkfuzz_harness::campaign::{Role, begin, end_process, summarise};
 use walkfuzz_harness::measure::{guard_costs, step_floor_ns};
+use walkfuzz_harness::snapshots::{SnapshotSession, start_again};
 use walkfuzz_harness::supervisor::LIBFUZZER_INTERRUPTED;
 use walkfuzz_harness::{HarnessError, Mode, Session, Settings, interrupt};
 use walkfuzz_record::{RunFolder, StoreError, Summary, Totals};
@@ -65,6 +66,16 @@ pub(crate) fn run(what: &InJvm) -> Result<(), Failure> {
                 ..Measured::default()
             })
         }),
+        InJvm::Snapshots {
+            count,
+            seconds,
+            ref out,
+        } => snapshots(count as usize, Duration::from_secs(u64::from(seconds)), out),
+        InJvm::WalkSnapshots {
+            walks,
+            seed,
+            ref folder,
+        } => walk_snapshots(walks, seed, folder),
         InJvm::Natural { seconds } => measure(|session| {
             let began = Instant::now();
             let costs = session
@@ -117,7 +128,11 @@ pub(crate) fn beyond_first_frame(run: &RunFolder) -> Result<u64, StoreError> {
 }
 
 fn say(measured: &Measured) -> Result<(), Failure> {
-    let line = serde_json::to_string(measured).map_err(Failure::environment)?;
+    say_line(measured)
+}
+
+fn say_line(said: &impl Serialize) -> Result<(), Failure> {
+    let line = serde_json::to_string(said).map_err(Failure::environment)?;
     crate::print(format!("{line}\n").as_bytes())
 }
 
@@ -133,6 +148,48 @@ fn measure(
         0
     } else {
         i32::from(ENVIRONMENT)
+    })
+}
+
+/// Takes snapshots; each is a line of JSON.
+fn snapshots(count: usize, limit: Duration, out: &Path) -> Result<(), Failure> {
+    let arguments: Vec<String> = std::env::args().collect();
+    let mut session =
+        Session::start(Mode::Merge, &arguments, None).unwrap_or_else(|error| fail(&error));
+    let taken = session.take_snapshots(count, out, limit, |taken| {
+        if let Ok(line) = serde_json::to_string(taken) {
+            // A reader that has gone away does not matter to the files.
+            let _ = crate::print(format!("{line}\n").as_bytes());
+        }
+    });
+    match taken {
+        Ok(_) => end_process(0),
+        Err(error) => fail(&error),
+    }
+}
+
+/// Walks snapshots; what was done is a line of JSON.
+fn walk_snapshots(walks: u64, seed: u64, folder: &Path) -> Result<(), Failure> {
+    let arguments: Vec<String> = std::env::args().collect();
+    let mut session = SnapshotSession::start(Mode::Survey, folder, seed, &arguments)
+        .unwrap_or_else(|error| {
+            start_again();
+            fail(&error)
+        });
+    let began = Instant::now();
+    let mut effort = session.finish();
+    let cpu_before = effort.cpu_seconds;
+    while effort.walks < walks {
+        if let Err(error) = session.walk_batches(1_000) {
+            fail(&error);
+        }
+        effort = session.finish();
+    }
+    effort.cpu_seconds -= cpu_before;
+    say_line(&crate::snapshots::Walked {
+        seconds: began.elapsed().as_secs_f64(),
+        resident_mb: resident_mb(),
+        effort,
     })
 }
 

@@ -19,6 +19,7 @@ mod jdk;
 mod replay;
 mod report;
 mod repro;
+mod snapshots;
 mod step;
 mod table;
 mod tools;
@@ -29,7 +30,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory as _, Parser as _};
 
-use crate::cli::{Cli, Command};
+use crate::cli::{Cli, Command, SnapshotsCommand};
 use crate::failure::Failure;
 
 fn main() -> ExitCode {
@@ -40,6 +41,8 @@ fn main() -> ExitCode {
         Command::Step(args) => step::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Replay(args) => replay::run(&args),
+        Command::Snapshots(SnapshotsCommand::Take(args)) => snapshots::take(&args),
+        Command::Snapshots(SnapshotsCommand::Walk(args)) => snapshots::walk(&args),
         Command::Repro(args) => repro::run(&args),
         Command::Export(args) => export::run(&args),
         Command::Explain(args) => explain::run(&args),

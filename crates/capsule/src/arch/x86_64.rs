@@ -279,31 +279,86 @@ pub(crate) unsafe fn refused_system_call(context: *const libc::ucontext_t) -> i6
     unsafe { (*context).uc_mcontext.gregs[libc::REG_RAX as usize] }
 }
 
+/// Where a context has the general registers, in the order of `walkfuzz_context`'s names.
+const ORDER: [libc::c_int; 17] = [
+    libc::REG_RAX,
+    libc::REG_RCX,
+    libc::REG_RDX,
+    libc::REG_RBX,
+    libc::REG_RSP,
+    libc::REG_RBP,
+    libc::REG_RSI,
+    libc::REG_RDI,
+    libc::REG_R8,
+    libc::REG_R9,
+    libc::REG_R10,
+    libc::REG_R11,
+    libc::REG_R12,
+    libc::REG_R13,
+    libc::REG_R14,
+    libc::REG_R15,
+    libc::REG_RIP,
+];
+
+/// Whether the fault in `context` was a write (bit 1 of the page fault's error code).
+///
+/// # Safety
+/// `context` is the running handler's, of a page fault.
+pub(crate) unsafe fn was_write(context: *const libc::ucontext_t) -> bool {
+    // SAFETY: the caller's promise.
+    unsafe { (*context).uc_mcontext.gregs[libc::REG_ERR as usize] & 2 != 0 }
+}
+
+/// Sets the general registers in `context`.
+///
+/// # Safety
+/// `context` may be written.
+pub(crate) unsafe fn set_context_registers(context: *mut libc::ucontext_t, registers: &Registers) {
+    for (word, index) in registers.words.iter().zip(ORDER) {
+        // SAFETY: the caller's promise.
+        unsafe { (*context).uc_mcontext.gregs[index as usize] = word.cast_signed() };
+    }
+}
+
+/// Where in a context the general registers are, in bytes, in the order of `walkfuzz_context`'s names.
+pub(crate) fn context_offsets() -> impl Iterator<Item = u64> {
+    let gregs = core::mem::offset_of!(libc::ucontext_t, uc_mcontext.gregs) as u64;
+    ORDER.into_iter().map(move |index| gregs + index as u64 * 8)
+}
+
+/// Lets [`handler`] use this program's thread pointer from now on.
+pub(crate) fn keep_thread_pointer() {
+    let here: u64;
+    // SAFETY: reads a register; the caller has seen that the processor can.
+    unsafe { core::arch::asm!("rdfsbase {}", out(reg) here, options(nomem, nostack)) };
+    HOST_THREAD.store(here, Relaxed);
+}
+
+/// A signal handler that runs `handle` with this program's thread pointer, whichever the interrupted code has.
+///
+/// # Safety
+/// The kernel's to call, after [`keep_thread_pointer`].
+#[unsafe(naked)]
+pub(crate) unsafe extern "C" fn handler() {
+    naked_asm!(
+        "push rbx",
+        "rdfsbase rbx",
+        "mov rax, [rip + {thread}]",
+        "wrfsbase rax",
+        "call {handle}",
+        "wrfsbase rbx",
+        "pop rbx",
+        "ret",
+        thread = sym HOST_THREAD,
+        handle = sym crate::resident::on_signal,
+    )
+}
+
 /// The general registers in `context`.
 ///
 /// # Safety
 /// `context` is the running handler's.
 pub(crate) unsafe fn context_registers(context: *const libc::ucontext_t) -> Registers {
-    // In the order of `walkfuzz_context`'s names.
-    const ORDER: [libc::c_int; 17] = [
-        libc::REG_RAX,
-        libc::REG_RCX,
-        libc::REG_RDX,
-        libc::REG_RBX,
-        libc::REG_RSP,
-        libc::REG_RBP,
-        libc::REG_RSI,
-        libc::REG_RDI,
-        libc::REG_R8,
-        libc::REG_R9,
-        libc::REG_R10,
-        libc::REG_R11,
-        libc::REG_R12,
-        libc::REG_R13,
-        libc::REG_R14,
-        libc::REG_R15,
-        libc::REG_RIP,
-    ];
     // SAFETY: the caller's promise.
     let gregs = unsafe { &(*context).uc_mcontext.gregs };
     let mut registers = Registers::zeroed(Arch::X86_64);

@@ -8,10 +8,13 @@
 //!
 //! Contract: the caller has room on its stack for the walk and some kilobytes more, and holds no lock that a forked child would need.
 
+mod again;
 mod frozen;
 mod minimise;
+mod whole;
 
 use std::collections::BTreeMap;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
@@ -23,6 +26,8 @@ use crate::error::CaptureError;
 use crate::format::limits::{self, PAGE};
 use crate::outcome::Ended;
 use crate::puppet::{Absent, Puppet, Tracee, Walk, judge};
+
+pub use again::again;
 
 use frozen::Frozen;
 
@@ -60,6 +65,8 @@ pub struct Request {
     pub files: Vec<KnownFile>,
     /// Whether lines that the outcome does not need become zeros.
     pub minimise: bool,
+    /// Memory that is kept although this walk does not read it: what is mapped in these ranges and may be accessed. Others start there.
+    pub whole: Vec<Range<u64>>,
     /// What the capsule says of itself: the walker's name.
     pub walker: String,
     /// The finding's signature; empty for a healthy walk.
@@ -155,7 +162,8 @@ pub fn capture(request: &Request) -> Result<(Capsule, Effort), CaptureError> {
     effort.lines.1 = minimise::lines(&puppet);
     let last = puppet.walk()?;
     verified_as(&facts, &last)?;
-    let pages = pages(&puppet)?;
+    let mut pages = pages(&puppet)?;
+    whole::add(&source, &layout, &request.whole, &mut pages);
     let capsule = Capsule {
         facts,
         layout,

@@ -31,6 +31,9 @@ const SS: u64 = 0x2b;
 const FLAGS: u64 = 0x202;
 /// zstd's level: the best that decompresses with little memory. Capsules are small.
 const LEVEL: i32 = 19;
+/// For more pages than a walk reads: snapshots, which stay where they are.
+const MANY_PAGES: usize = 1024;
+const LEVEL_OF_MANY: i32 = 3;
 
 impl Capsule {
     /// The core, not packed: what a debugger opens.
@@ -92,7 +95,8 @@ impl Capsule {
     /// # Errors
     /// zstd's, which has run out of memory.
     pub fn to_bytes(&self) -> std::io::Result<Vec<u8>> {
-        zstd::bulk::compress(&self.to_core(), LEVEL)
+        let many = self.pages.len() > MANY_PAGES;
+        zstd::bulk::compress(&self.to_core(), if many { LEVEL_OF_MANY } else { LEVEL })
     }
 
     /// Writes the file, in one piece: who reads it meanwhile sees all of it or nothing.

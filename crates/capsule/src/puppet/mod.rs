@@ -192,8 +192,9 @@ impl Puppet {
             return Ok(());
         };
         target.copy_from_slice(bytes);
-        // The next walk may write elsewhere.
+        // The next walk may write elsewhere, and what it writes to may look unchanged now.
         self.changed = None;
+        self.last = None;
         self.tracee.write(page + at as u64, bytes)
     }
 

@@ -11,13 +11,13 @@ use crate::error::HarnessError;
 use super::{Mode, POOR_VISITS, Session};
 
 /// Batches that a guided survey walks by itself for each input of the fuzzer.
-const CHILDREN: u32 = 7;
+pub(crate) const CHILDREN: u32 = 7;
 
 /// Where children come from and wait.
-pub(super) struct Nursery {
-    pub(super) pool: Pool,
+pub(crate) struct Nursery {
+    pub(crate) pool: Pool,
     /// Whether further children are walked between inputs.
-    pub(super) between_inputs: bool,
+    pub(crate) between_inputs: bool,
     /// The last child that was handed to the fuzzer, and its bytes.
     child: Box<Batch>,
     bytes: Vec<u8>,
@@ -27,21 +27,26 @@ pub(super) struct Nursery {
 }
 
 impl Nursery {
-    pub(super) fn new() -> Self {
+    /// Each process of a run breeds others.
+    pub(crate) fn new() -> Self {
+        Self::seeded(u64::from(std::process::id()) << 32)
+    }
+
+    /// Breeds the same batches for the same seed and feedback.
+    pub(crate) fn seeded(seed: u64) -> Self {
         Self {
             pool: Pool::new(COUNTERS),
             between_inputs: false,
             child: Box::new(Batch::untouched(Arch::NATIVE)),
             bytes: Vec::with_capacity(MAX_BATCH_BYTES),
             queued: false,
-            // Each process of a run breeds others.
-            seed: u64::from(std::process::id()) << 32,
+            seed,
         }
     }
 
     /// Swaps the last child into `batch` if `data` are its bytes: then they need not be decoded.
     #[inline]
-    pub(super) fn take_child(&mut self, data: &[u8], batch: &mut Box<Batch>) -> bool {
+    pub(crate) fn take_child(&mut self, data: &[u8], batch: &mut Box<Batch>) -> bool {
         let is_child = !data.is_empty() && data == self.bytes;
         if is_child {
             std::mem::swap(batch, &mut self.child);
@@ -50,8 +55,20 @@ impl Nursery {
         is_child
     }
 
+    /// Lets `batch` be the fuzzer's next input.
+    pub(crate) fn queue(&mut self, batch: &Batch) {
+        *self.child = *batch;
+        self.queued = true;
+    }
+
+    /// Breeds another batch with the seed after the last.
+    pub(crate) fn breed(&mut self, batch: &mut Batch) {
+        self.seed = self.seed.wrapping_add(1);
+        self.pool.breed(batch, self.seed);
+    }
+
     /// Writes the next child, bred at the moment of `parent` unless one is waiting, to `data`; how long it is.
-    fn hand_out(
+    pub(crate) fn hand_out(
         &mut self,
         parent: Option<&[u8]>,
         data: &mut [u8],
@@ -107,13 +124,11 @@ impl Session {
     /// shows something new is the fuzzer's next input, so that its corpus does not miss it.
     pub(super) fn breed_here(&mut self) -> Result<(), HarnessError> {
         for _ in 0..CHILDREN {
-            self.nursery.seed = self.nursery.seed.wrapping_add(1);
-            self.nursery.pool.breed(&mut self.batch, self.nursery.seed);
+            self.nursery.breed(&mut self.batch);
             self.begin_batch();
             self.visit(self.poor_visits >= POOR_VISITS)?;
             if self.account(false)? {
-                *self.nursery.child = *self.batch;
-                self.nursery.queued = true;
+                self.nursery.queue(&self.batch);
             }
         }
         Ok(())

@@ -1,0 +1,47 @@
+//! What a thread was doing, in a word: what a set of snapshots is spread over.
+
+use walkfuzz_context::{Address, BlobKind, Registers};
+use walkfuzz_vmstructs::{CodeMap, Nmethod};
+
+/// Levels of C1: without profiling, with counters, with full profiling.
+const C1: std::ops::RangeInclusive<i8> = 1..=3;
+
+/// The kind of frame at the pc, and of its first caller in generated code: `c2 under interpreted`.
+pub(crate) fn kind(code: &CodeMap, registers: &Registers, stack: &[u64]) -> String {
+    let pc = Address(registers.pc().0);
+    let top = one(code, pc);
+    let own = code.blob(pc).map(|blob| blob.span);
+    let caller = stack.iter().find_map(|&word| {
+        let at = Address(word);
+        let blob = code.blob(at)?;
+        let other = own.is_none_or(|own| own != blob.span);
+        (other && crate::world::is_return_address(code, word)).then(|| one(code, at))
+    });
+    match caller {
+        Some(caller) => format!("{top} under {caller}"),
+        None => top,
+    }
+}
+
+/// The kind of one frame.
+fn one(code: &CodeMap, pc: Address) -> String {
+    let name = match code.blob(pc) {
+        Some(blob) => match (&blob.nmethod, blob.kind) {
+            (Some(nmethod), BlobKind::Nmethod) => return compiled(nmethod),
+            (_, BlobKind::RuntimeStub) if blob.name.contains("eopt") => "deopt",
+            (_, kind) => kind.name(),
+        },
+        None => code.kind(pc).name(),
+    };
+    name.to_owned()
+}
+
+fn compiled(nmethod: &Nmethod) -> String {
+    let compiler = if C1.contains(&nmethod.level) {
+        "c1"
+    } else {
+        "c2"
+    };
+    let osr = if nmethod.is_osr() { "-osr" } else { "" };
+    format!("{compiler}{osr}")
+}

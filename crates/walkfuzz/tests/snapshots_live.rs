@@ -1,0 +1,108 @@
+//! Snapshots of a running JVM, walked without it: the same outcomes in three processes, and faults that the puppet confirms.
+#![cfg_attr(not(target_arch = "x86_64"), allow(dead_code, unused_imports))]
+#![expect(clippy::unwrap_used, reason = "a test")]
+
+use std::process::Command;
+
+use serde_json::Value;
+use walkfuzz_jvm::Places;
+use walkfuzz_record::RunFolder;
+
+fn walkfuzz(arguments: &[&str], folder: &std::path::Path) -> Value {
+    let output = Command::new(env!("CARGO_BIN_EXE_walkfuzz"))
+        .args(["snapshots"])
+        .args(arguments)
+        .env("WALKFUZZ_RUNS", folder.join("runs"))
+        .output()
+        .unwrap();
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{arguments:?}: {said}");
+    println!("{said}");
+    serde_json::from_slice(&output.stdout).unwrap()
+}
+
+#[test]
+#[cfg(target_arch = "x86_64")]
+fn snapshots_are_walked_the_same_three_times() {
+    let jdk = match Places::from_env().choose(None) {
+        Ok(jdk) => jdk,
+        Err(error) => return println!("skip: {error}"),
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("snapshots");
+    let out = out.to_str().unwrap();
+    let home = jdk.home.to_str().unwrap();
+    let taken = walkfuzz(
+        &[
+            "take", "--count", "4", "--jdk", home, "--out", out, "--json",
+        ],
+        folder.path(),
+    );
+    let snapshots = taken["snapshots"].as_array().unwrap();
+    assert_eq!(snapshots.len(), 4, "{taken}");
+    let mut kinds: Vec<&str> = snapshots
+        .iter()
+        .map(|snapshot| snapshot["kind"].as_str().unwrap())
+        .collect();
+    kinds.sort_unstable();
+    kinds.dedup();
+    assert!(kinds.len() > 1, "{kinds:?}");
+    for snapshot in snapshots {
+        assert!(snapshot["frames"].as_i64().unwrap() > 0);
+        assert!(snapshot["pages"].as_u64().unwrap() > 5_000, "a full one");
+    }
+    let walked = walkfuzz(
+        &[
+            "walk",
+            "--snapshots",
+            out,
+            "--walks",
+            "400000",
+            "--repeat",
+            "3",
+            "--json",
+        ],
+        folder.path(),
+    );
+    let walked = walked.as_array().unwrap();
+    assert_eq!(walked.len(), 3);
+    let first = &walked[0];
+    assert_ne!(first["chain"], 0);
+    for other in walked {
+        for field in ["chain", "walks", "left", "signatures", "features"] {
+            assert_eq!(other[field], first[field], "{field}");
+        }
+    }
+    let number = |field: &str| first[field].as_u64().unwrap();
+    assert!(number("walks") >= 400_000);
+    assert!(number("features") > 50, "feedback is alive: {first}");
+    assert!(number("left") * 20 < number("walks"), "{first}");
+    // Another seed walks otherwise.
+    let other = walkfuzz(
+        &[
+            "walk",
+            "--snapshots",
+            out,
+            "--walks",
+            "400000",
+            "--seed",
+            "2",
+            "--json",
+        ],
+        folder.path(),
+    );
+    assert_ne!(other[0]["chain"], first["chain"]);
+    let run = RunFolder::latest(&folder.path().join("runs")).unwrap();
+    for finding in run.findings().unwrap().findings {
+        assert_eq!(finding.engine, "capsule");
+        let capsule = run.path().join(finding.capsule.path.unwrap());
+        let status = Command::new(env!("CARGO_BIN_EXE_walkfuzz"))
+            .arg("replay")
+            .arg(capsule)
+            .env("WALKFUZZ_JDK", home)
+            .status()
+            .unwrap();
+        assert!(status.success(), "{}", finding.signature);
+        println!("note: {} replays", finding.signature);
+    }
+}
