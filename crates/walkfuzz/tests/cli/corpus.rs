@@ -307,9 +307,9 @@ fn unknown_findings_and_jdks_are_wrong_usage() {
         "finding 012345678901",
     );
     fails(
-        &mut run(&["variants", "../../../etc/passwd"]),
+        &mut run(&["variants", "../nowhere/../finding"]),
         2,
-        "is no artifact of a run folder",
+        "there is no such file",
     );
     fails(&mut run(&["variants", "nothing.toml"]), 2, "nothing.toml");
     fails(

@@ -166,6 +166,9 @@ fn the_reference_names_what_exists() {
     }
     let all = [
         "doctor",
+        "variants",
+        "corpus check",
+        "corpus add",
         "jdk list",
         "jdk install",
         "jdk ensure",
