@@ -221,7 +221,7 @@ pub struct FaultOutcome {
 pub struct FramesOutcome {
     /// Frames, or an error code below 1.
     pub frames: i32,
-    /// Of the frames, as [`hash_of_frames`].
+    /// Of the frames, as `hash_of_frames` makes it.
     #[serde(with = "hexadecimal")]
     pub hash: u64,
     /// Faults at SafeFetch loads on the way.
