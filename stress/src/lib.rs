@@ -14,10 +14,14 @@
 pub mod cell;
 pub mod filter;
 pub mod flags;
+pub mod grade;
 pub mod plan;
 pub mod profile;
+pub mod result;
+pub mod verdict;
 
 pub use cell::{Cell, Dimension};
 pub use filter::{Filter, FilterError};
 pub use plan::{Plan, Space, plan};
 pub use profile::{Limits, Minimum, Profile, ProfileError};
+pub use result::{CellResult, Verdict};
