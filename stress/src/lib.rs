@@ -16,8 +16,10 @@ pub mod filter;
 pub mod flags;
 pub mod grade;
 pub mod plan;
+pub mod process;
 pub mod profile;
 pub mod result;
+pub mod said;
 pub mod verdict;
 
 pub use cell::{Cell, Dimension};
