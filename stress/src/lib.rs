@@ -25,6 +25,7 @@ pub mod result;
 pub mod run;
 pub mod said;
 pub mod store;
+pub mod subjects;
 pub mod verdict;
 
 pub use cell::{Cell, Dimension};
