@@ -21,6 +21,8 @@ use crate::said::Said;
 
 /// The environment variable that marks what belongs to a cell.
 pub const MARK: &str = "WALKFUZZ_CELL";
+/// The file beside the output with the process's mappings, as `/proc/PID/maps` has them.
+pub const MAPS: &str = "maps.txt";
 /// How much of the output's begin and of its end is kept.
 const KEPT: usize = 512 << 10;
 /// The longest line that is looked at.
@@ -76,6 +78,7 @@ pub fn run(
     let mut child = command.spawn()?;
     // It holds the pipe's other end.
     drop(command);
+    let maps = output.with_file_name(MAPS);
     let said = Arc::new(Mutex::new(Said::default()));
     let listener = listen(reader, file, Arc::clone(&said));
     let mut watched = Watched {
@@ -84,6 +87,7 @@ pub fn run(
         limits,
         tells,
         said: &said,
+        maps: &maps,
         peak: 0,
     };
     let (ended, over_memory) = watched.wait(asked)?;
@@ -111,6 +115,7 @@ struct Watched<'a> {
     limits: &'a Limits,
     tells: bool,
     said: &'a Mutex<Said>,
+    maps: &'a Path,
     peak: u64,
 }
 
@@ -137,9 +142,10 @@ impl Watched<'_> {
                 looked = Instant::now();
                 let memory = resident(self.child.id());
                 self.peak = self.peak.max(memory);
+                self.keep_maps();
                 if memory > self.limits.memory {
                     self.end()?;
-                    return Ok((Ended::ByItself(Exit::Signal(libc_sigkill())), true));
+                    return Ok((Ended::ByItself(Exit::Signal(Signal::SIGKILL as i32)), true));
                 }
             }
             std::thread::sleep(Duration::from_millis(10));
@@ -156,6 +162,15 @@ impl Watched<'_> {
             self.limits.hang * 2
         };
         since.elapsed() > patience
+    }
+
+    /// Remembers what lies where, as long as there is somebody to ask: the addresses of a record mean nothing without it.
+    fn keep_maps(&self) {
+        let text = std::fs::read(format!("/proc/{}/maps", self.child.id())).unwrap_or_default();
+        // What ends is without mappings before it is gone.
+        if !text.is_empty() {
+            let _ = std::fs::write(self.maps, text);
+        }
     }
 
     /// Sends a signal, which makes a JVM dump its threads or end, and ends it if it is still there after `time`.
@@ -175,10 +190,6 @@ impl Watched<'_> {
         let _ = killpg(pid_of(self.child.id()), Signal::SIGKILL);
         self.child.wait().map(drop)
     }
-}
-
-fn libc_sigkill() -> i32 {
-    Signal::SIGKILL as i32
 }
 
 fn exit(status: ExitStatus) -> Exit {
