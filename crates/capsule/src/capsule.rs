@@ -269,10 +269,26 @@ pub struct Facts {
     pub signature: String,
     /// The perturbation's text form; empty for an untouched context.
     pub perturbation: String,
+    /// What the perturbation was applied to; absent in a healthy walk.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub perturbed: Option<Perturbed>,
     /// The JVM's version.
     pub jvm: String,
     /// Version of walkfuzz that wrote it.
     pub walkfuzz: String,
+}
+
+/// What a perturbation was applied to: with it the capsule can be walked from other perturbations of the same moment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Perturbed {
+    /// The registers as the kernel delivered them.
+    #[serde(with = "hexadecimal::registers")]
+    pub untouched: Registers,
+    /// The perturbation's tier.
+    pub tier: String,
+    /// What the value classes that it names resolve to, as far as their selectors go.
+    pub values: BTreeMap<String, Vec<u64>>,
 }
 
 /// One walk: what it reads, and what must come of it.

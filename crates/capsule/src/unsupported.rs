@@ -7,7 +7,7 @@ pub mod capture {
 
     use walkfuzz_context::{Address, Pc, Registers};
 
-    use crate::{Capsule, CaptureError, Ended, Facts, PuppetError, SafeFetch};
+    use crate::{Capsule, CaptureError, Ended, Facts, Perturbed, PuppetError, SafeFetch};
 
     /// A file that a capsule names.
     #[derive(Clone, Debug)]
@@ -50,6 +50,8 @@ pub mod capture {
         pub signature: String,
         /// The perturbation's text form.
         pub perturbation: String,
+        /// What it was applied to.
+        pub perturbed: Option<Perturbed>,
         /// Whether words that the outcome does not need become zeros.
         pub minimise: bool,
         /// Memory that is kept although this walk does not read it.

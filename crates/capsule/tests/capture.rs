@@ -66,6 +66,7 @@ impl World {
                 registers: None,
                 signature: "SIGSEGV|planted|planted".into(),
                 perturbation: "sp+=8".into(),
+                perturbed: None,
                 minimise: true,
                 whole: Vec::new(),
             },

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use walkfuzz_capsule::capture::{Ground, Keep};
 use walkfuzz_context::tier::{Position, Tier, WalkMode};
 use walkfuzz_context::{Address, Arch, Edit, Pc, Perturbation, Registers};
 use walkfuzz_engine::{Ended, FrozenCopy, FrozenEnd, Moment, Shared, freeze};
@@ -21,6 +22,7 @@ use walkfuzz_walkers::{MAX_DEPTH, TraceBuffer, Walker};
 
 use crate::capsules::{self, Wanted};
 use crate::describe::{self, Control};
+use crate::in_capsule::{Search, Smallest, perturbed};
 use crate::meaning::Meanings;
 use crate::minimise::minimise;
 use crate::names::Names;
@@ -180,23 +182,20 @@ impl Examiner<'_> {
         self.world.look_at_code_again(Tid(moment.thread.tid));
         let start_tier = self.tier(&untouched, &self.registers(&untouched, &given));
         let natural = self.natural_candidates(&untouched);
-        let budget = if self.suspect.outcome == WalkOutcome::Hang {
-            BUDGET_HANG
-        } else {
-            BUDGET
+        let mut ground = self.ground(moment, &self.registers(&untouched, &given), jvm);
+        let found = match &mut ground {
+            Ok(ground) => self
+                .in_capsule(ground, &untouched, start_tier, &natural)
+                .ok()
+                // What it writes is no business of a capsule's, but may be another signature here.
+                .filter(|found| {
+                    let registers = self.registers(&untouched, &found.perturbation);
+                    self.has_signature(moment, &registers)
+                }),
+            Err(_) => None,
         };
-        let (smallest, tier, walks) = minimise(
-            Arch::NATIVE,
-            &given,
-            start_tier,
-            &natural,
-            budget,
-            |candidate| {
-                let registers = self.registers(&untouched, candidate);
-                let same = self.has_signature(moment, &registers);
-                same.then(|| self.tier(&untouched, &registers))
-            },
-        );
+        let found = found.unwrap_or_else(|| self.in_copy(moment, &untouched, start_tier, &natural));
+        let (smallest, tier) = (found.perturbation, found.tier);
         let after = self.registers(&untouched, &smallest);
         let mut repeated = (0, 0);
         for _ in 0..REPETITIONS {
@@ -220,16 +219,21 @@ impl Examiner<'_> {
             _ => (fault.pc().0, 0, 0),
         };
         let capsule = if matches!(outcome, WalkOutcome::Fault(_)) {
-            let wanted = Wanted {
-                registers: after,
-                depth: self.suspect.depth,
+            let keep = Keep {
+                registers: Some(after),
                 signature: self.suspect.signature.clone(),
                 perturbation: smallest.display(Arch::NATIVE).to_string(),
-                jvm: jvm.to_owned(),
+                perturbed: Some(perturbed(
+                    &untouched,
+                    &smallest,
+                    tier,
+                    &self.world.landscape,
+                )),
                 minimise: true,
                 whole: Vec::new(),
             };
-            capsules::of_fault(moment, self.world, self.walker, &wanted, &fault, result)
+            let ground = ground.as_mut().map_err(|problem| problem.clone());
+            capsules::of_fault(ground, &keep, &fault, result)
         } else {
             FindingCapsule::default()
         };
@@ -249,7 +253,7 @@ impl Examiner<'_> {
             repeated,
             perturbation: walkfuzz_context::codec::perturbation_to_bytes(Arch::NATIVE, &smallest),
             tier: tier as u8,
-            walks,
+            walks: found.walks,
             class: class.index(),
             registers: FindingRegisters {
                 meanings: describe::registers(&meanings, &untouched, &after),
@@ -275,6 +279,85 @@ impl Examiner<'_> {
             },
             moment: describe::moment(&meanings, &untouched, &after, accessed, &control),
         })
+    }
+
+    /// The memory of this moment, for walks in a puppet.
+    fn ground(
+        &mut self,
+        moment: &mut Moment,
+        registers: &Registers,
+        jvm: &str,
+    ) -> Result<Ground<'static>, String> {
+        if !matches!(self.suspect.outcome, WalkOutcome::Fault(_)) {
+            return Err("a capsule holds a fault, and this is none".to_owned());
+        }
+        let wanted = Wanted {
+            registers: *registers,
+            depth: self.suspect.depth,
+            jvm: jvm.to_owned(),
+            keep: Keep::default(),
+        };
+        capsules::ground(moment, self.world, self.walker, &wanted, &mut self.trace)
+    }
+
+    fn in_capsule(
+        &mut self,
+        ground: &mut Ground<'_>,
+        untouched: &Registers,
+        tier: Tier,
+        natural: &[Perturbation],
+    ) -> Result<Smallest, String> {
+        let (names, walker, suspect) = (self.names, self.walker, self.suspect);
+        let World {
+            code,
+            landscape,
+            classifier,
+            modules,
+            ..
+        } = &mut *self.world;
+        let search = Search {
+            untouched,
+            landscape: &*landscape,
+            start: &suspect.perturbation,
+            tier,
+            natural,
+            budget: BUDGET,
+        };
+        search.run(
+            ground,
+            |outcome| {
+                names.signature(modules, walker, outcome).as_deref() == Some(&suspect.signature)
+            },
+            |after| Some(classifier.tier(code, landscape, untouched, after, WalkMode::InHandler)),
+        )
+    }
+
+    /// What a capsule cannot hold is walked here: hangs, breaches, walks that write.
+    fn in_copy(
+        &mut self,
+        moment: &mut Moment,
+        untouched: &Registers,
+        tier: Tier,
+        natural: &[Perturbation],
+    ) -> Smallest {
+        let budget = if self.suspect.outcome == WalkOutcome::Hang {
+            BUDGET_HANG
+        } else {
+            BUDGET
+        };
+        let start = self.suspect.perturbation;
+        let attempt = |candidate: &Perturbation| {
+            let registers = self.registers(untouched, candidate);
+            let same = self.has_signature(moment, &registers);
+            same.then(|| self.tier(untouched, &registers))
+        };
+        let (perturbation, tier, walks) =
+            minimise(Arch::NATIVE, &start, tier, natural, budget, attempt);
+        Smallest {
+            perturbation,
+            tier,
+            walks,
+        }
     }
 
     /// The walk of the untouched context: its frames stay in `self.control`.

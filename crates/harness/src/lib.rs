@@ -16,6 +16,7 @@ mod examine;
 mod feedback;
 pub mod frame_map;
 mod hunt;
+pub mod in_capsule;
 pub mod interrupt;
 pub mod libfuzzer;
 mod meaning;

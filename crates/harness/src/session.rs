@@ -274,11 +274,11 @@ impl Session {
             let wanted = crate::capsules::Wanted {
                 registers: moment.untouched,
                 depth,
-                signature: String::new(),
-                perturbation: String::new(),
                 jvm: jvm.clone(),
-                minimise,
-                whole: Vec::new(),
+                keep: walkfuzz_capsule::capture::Keep {
+                    minimise,
+                    ..Default::default()
+                },
             };
             let healthy = |outcome: &walkfuzz_capsule::Outcome| match outcome {
                 walkfuzz_capsule::Outcome::Frames(frames) if frames.frames > 0 => Ok(()),

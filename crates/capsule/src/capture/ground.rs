@@ -10,7 +10,7 @@ use std::time::Instant;
 use walkfuzz_context::{Address, Registers};
 
 use crate::arch;
-use crate::capsule::{Capsule, Content, Facts, Layout, PageBytes};
+use crate::capsule::{Capsule, Content, Facts, Layout, PageBytes, Perturbed};
 use crate::capture::frozen::Frozen;
 use crate::capture::{Effort, Request, facts_of, minimise, pages, verified_as, whole};
 use crate::error::{CaptureError, PuppetError};
@@ -27,6 +27,8 @@ pub struct Keep {
     pub signature: String,
     /// The perturbation's text form.
     pub perturbation: String,
+    /// What it was applied to.
+    pub perturbed: Option<Perturbed>,
     /// Whether words that the outcome does not need become zeros.
     pub minimise: bool,
     /// Memory that is kept although this walk does not read it: what is mapped in these ranges and may be accessed. Others start there.
@@ -171,6 +173,7 @@ impl<'a> Ground<'a> {
         }
         self.facts.signature.clone_from(&keep.signature);
         self.facts.perturbation.clone_from(&keep.perturbation);
+        self.facts.perturbed.clone_from(&keep.perturbed);
         effort.lines.0 = minimise::lines(&self.puppet);
         if keep.minimise {
             let began = Instant::now();
@@ -213,11 +216,8 @@ impl<'a> Ground<'a> {
             let Address(context) = self.facts.entry.context;
             let at = context.wrapping_add(offset);
             self.puppet.bring(&self.source, at)?;
-            self.puppet.set(
-                at & !(PAGE - 1),
-                (at % PAGE) as usize,
-                &word.to_le_bytes(),
-            )?;
+            self.puppet
+                .set(at & !(PAGE - 1), (at % PAGE) as usize, &word.to_le_bytes())?;
         }
         Ok(())
     }

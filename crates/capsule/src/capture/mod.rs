@@ -129,6 +129,7 @@ fn facts_of(
         walker: request.walker.clone(),
         signature: request.keep.signature.clone(),
         perturbation: request.keep.perturbation.clone(),
+        perturbed: request.keep.perturbed.clone(),
         jvm: request.jvm.clone(),
         walkfuzz: env!("CARGO_PKG_VERSION").to_owned(),
     })

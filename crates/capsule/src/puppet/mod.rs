@@ -158,11 +158,7 @@ impl Puppet {
     ///
     /// # Errors
     /// [`PuppetError::Map`] if there is none.
-    pub(crate) fn bring(
-        &mut self,
-        source: &dyn Source,
-        address: u64,
-    ) -> Result<(), PuppetError> {
+    pub(crate) fn bring(&mut self, source: &dyn Source, address: u64) -> Result<(), PuppetError> {
         let protection = self.layout.find(Address(address)).unwrap_or_default();
         let (tracee, images) = (&mut self.tracee, &mut self.images);
         match bring(tracee, images, source, address, protection)? {
