@@ -22,7 +22,7 @@ use walkfuzz_walkers::{MAX_DEPTH, TraceBuffer, Walker};
 
 use crate::capsules::{self, Wanted};
 use crate::describe::{self, Control};
-use crate::in_capsule::{Search, Smallest, perturbed};
+use crate::in_capsule::{Judge, perturbed};
 use crate::meaning::Meanings;
 use crate::minimise::minimise;
 use crate::names::Names;
@@ -182,20 +182,33 @@ impl Examiner<'_> {
         self.world.look_at_code_again(Tid(moment.thread.tid));
         let start_tier = self.tier(&untouched, &self.registers(&untouched, &given));
         let natural = self.natural_candidates(&untouched);
-        let mut ground = self.ground(moment, &self.registers(&untouched, &given), jvm);
-        let found = match &mut ground {
-            Ok(ground) => self
-                .in_capsule(ground, &untouched, start_tier, &natural)
-                .ok()
-                // What it writes is no business of a capsule's, but may be another signature here.
-                .filter(|found| {
-                    let registers = self.registers(&untouched, &found.perturbation);
-                    self.has_signature(moment, &registers)
-                }),
-            Err(_) => None,
+        let budget = if self.suspect.outcome == WalkOutcome::Hang {
+            BUDGET_HANG
+        } else {
+            BUDGET
         };
-        let found = found.unwrap_or_else(|| self.in_copy(moment, &untouched, start_tier, &natural));
-        let (smallest, tier) = (found.perturbation, found.tier);
+        let first = self.registers(&untouched, &given);
+        let mut ground = self.ground(moment, &first, jvm);
+        // What does not come back there is the copy's own to judge.
+        let mut judge = ground.as_mut().ok().map(Judge::new).and_then(|mut judge| {
+            self.is_suspect(judge.fault(&first).as_ref())
+                .then_some(judge)
+        });
+        let (smallest, tier, walks) = minimise(
+            Arch::NATIVE,
+            &given,
+            start_tier,
+            &natural,
+            budget,
+            |candidate| {
+                let registers = self.registers(&untouched, candidate);
+                let same = self.has_signature(moment, &registers)
+                    && judge
+                        .as_mut()
+                        .is_none_or(|judge| self.is_suspect(judge.fault(&registers).as_ref()));
+                same.then(|| self.tier(&untouched, &registers))
+            },
+        );
         let after = self.registers(&untouched, &smallest);
         let mut repeated = (0, 0);
         for _ in 0..REPETITIONS {
@@ -253,7 +266,7 @@ impl Examiner<'_> {
             repeated,
             perturbation: walkfuzz_context::codec::perturbation_to_bytes(Arch::NATIVE, &smallest),
             tier: tier as u8,
-            walks: found.walks,
+            walks,
             class: class.index(),
             registers: FindingRegisters {
                 meanings: describe::registers(&meanings, &untouched, &after),
@@ -298,66 +311,6 @@ impl Examiner<'_> {
             keep: Keep::default(),
         };
         capsules::ground(moment, self.world, self.walker, &wanted, &mut self.trace)
-    }
-
-    fn in_capsule(
-        &mut self,
-        ground: &mut Ground<'_>,
-        untouched: &Registers,
-        tier: Tier,
-        natural: &[Perturbation],
-    ) -> Result<Smallest, String> {
-        let (names, walker, suspect) = (self.names, self.walker, self.suspect);
-        let World {
-            code,
-            landscape,
-            classifier,
-            modules,
-            ..
-        } = &mut *self.world;
-        let search = Search {
-            untouched,
-            landscape: &*landscape,
-            start: &suspect.perturbation,
-            tier,
-            natural,
-            budget: BUDGET,
-        };
-        search.run(
-            ground,
-            |outcome| {
-                names.signature(modules, walker, outcome).as_deref() == Some(&suspect.signature)
-            },
-            |after| Some(classifier.tier(code, landscape, untouched, after, WalkMode::InHandler)),
-        )
-    }
-
-    /// What a capsule cannot hold is walked here: hangs, breaches, walks that write.
-    fn in_copy(
-        &mut self,
-        moment: &mut Moment,
-        untouched: &Registers,
-        tier: Tier,
-        natural: &[Perturbation],
-    ) -> Smallest {
-        let budget = if self.suspect.outcome == WalkOutcome::Hang {
-            BUDGET_HANG
-        } else {
-            BUDGET
-        };
-        let start = self.suspect.perturbation;
-        let attempt = |candidate: &Perturbation| {
-            let registers = self.registers(untouched, candidate);
-            let same = self.has_signature(moment, &registers);
-            same.then(|| self.tier(untouched, &registers))
-        };
-        let (perturbation, tier, walks) =
-            minimise(Arch::NATIVE, &start, tier, natural, budget, attempt);
-        Smallest {
-            perturbation,
-            tier,
-            walks,
-        }
     }
 
     /// The walk of the untouched context: its frames stay in `self.control`.
@@ -421,10 +374,15 @@ impl Examiner<'_> {
 
     fn has_signature(&mut self, moment: &mut Moment, registers: &Registers) -> bool {
         let outcome = self.walk(moment, registers);
-        self.names
-            .signature(&self.world.modules, self.walker, &outcome)
-            .as_deref()
-            == Some(&self.suspect.signature)
+        self.is_suspect(Some(&outcome))
+    }
+
+    fn is_suspect(&self, outcome: Option<&WalkOutcome>) -> bool {
+        let signature = outcome.and_then(|outcome| {
+            self.names
+                .signature(&self.world.modules, self.walker, outcome)
+        });
+        signature.as_deref() == Some(&self.suspect.signature)
     }
 
     /// The same walk in a copy of this copy: nothing that was walked before can have left a trace.

@@ -1,7 +1,8 @@
-//! Minimising in the puppet: each candidate is a walk of the same memory, put back to what it was.
+//! Minimising in a capsule: each candidate is a walk of the puppet, over the same memory, put back to what it was.
 //!
 //! Deterministic: candidates come in the order of [`minimise`], each ends as it must, whatever was walked before it, and no clock has a
-//! say. What a capsule cannot hold (hangs, breaches, walks that write) is minimised in the frozen copy instead.
+//! say. A walk under ptrace costs a hundred times what one in a frozen copy does: where there is a copy, it asks the puppet
+//! only about what it would accept itself.
 
 use std::collections::BTreeMap;
 
@@ -14,91 +15,90 @@ use crate::minimise::minimise;
 
 /// Candidates that hang cost half a second of CPU time each: after so many of them the search is over.
 const MOST_HANGS: usize = 8;
+/// Walks that a search may cost.
+const BUDGET: usize = 5_000;
+/// How natural a context is cannot be told without the JVM's structures: the least natural tier is not too much said.
+pub(crate) const TIER: Tier = Tier::T4;
 
-/// The smallest perturbation.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Smallest {
-    /// It.
-    pub perturbation: Perturbation,
-    /// Its tier.
-    pub tier: Tier,
-    /// How many walks the search took.
-    pub walks: usize,
+/// Walks in the puppet.
+pub(crate) struct Judge<'g, 'm> {
+    ground: &'g mut Ground<'m>,
+    hangs: usize,
+    /// Why it cannot walk any more.
+    lost: Option<String>,
 }
 
-/// What is searched.
-pub(crate) struct Search<'a, L> {
+impl<'g, 'm> Judge<'g, 'm> {
+    pub(crate) fn new(ground: &'g mut Ground<'m>) -> Self {
+        Self {
+            ground,
+            hangs: 0,
+            lost: None,
+        }
+    }
+
+    /// The fault that a walk from `registers` ends with, if it does.
+    pub(crate) fn fault(&mut self, registers: &Registers) -> Option<WalkOutcome> {
+        if self.lost.is_some() || self.hangs >= MOST_HANGS {
+            return None;
+        }
+        match self.ground.walk(registers) {
+            Ok(Ended::Outcome(Outcome::Fault(fault))) => Some(in_words(&fault)),
+            Ok(ended) => {
+                self.hangs += usize::from(ended == Ended::Hang);
+                None
+            }
+            Err(error) => {
+                self.lost = Some(error.to_string());
+                None
+            }
+        }
+    }
+}
+
+/// The smallest perturbation in a capsule, where nobody can tell another tier than `TIER`.
+pub(crate) struct Search<'a> {
     /// The registers as the kernel delivered them.
     pub(crate) untouched: &'a Registers,
     /// What value classes resolve to.
-    pub(crate) landscape: &'a L,
+    pub(crate) landscape: &'a LandscapeTable,
     /// What has the signature.
     pub(crate) start: &'a Perturbation,
-    /// The start's tier.
-    pub(crate) tier: Tier,
-    /// Candidates of low tiers.
-    pub(crate) natural: &'a [Perturbation],
-    /// Walks that it may cost.
-    pub(crate) budget: usize,
 }
 
-impl<L: Landscape> Search<'_, L> {
-    /// Searches `ground`. `same` says whether a fault has the signature; `tier_of` the tier of registers, `None` where it cannot be told.
+impl Search<'_> {
+    /// Searches `ground`. `same` says whether a fault has the signature. Returns how many walks it took, too.
     ///
     /// # Errors
     /// The puppet is lost, or the start has another signature there.
     pub(crate) fn run(
         &self,
         ground: &mut Ground<'_>,
-        mut same: impl FnMut(&WalkOutcome) -> bool,
-        mut tier_of: impl FnMut(&Registers) -> Option<Tier>,
-    ) -> Result<Smallest, String> {
-        let mut lost = None;
-        let mut hangs = 0;
+        same: impl Fn(&WalkOutcome) -> bool,
+    ) -> Result<(Perturbation, usize), String> {
+        let mut judge = Judge::new(ground);
         let mut attempt = |candidate: &Perturbation| {
-            if lost.is_some() || hangs >= MOST_HANGS || !resolves(candidate, self.landscape) {
+            if !resolves(candidate, self.landscape) {
                 return None;
             }
             let mut registers = *self.untouched;
             candidate.apply(&mut registers, self.landscape);
-            match ground.walk(&registers) {
-                Ok(Ended::Outcome(Outcome::Fault(fault))) if same(&in_words(&fault)) => {
-                    tier_of(&registers)
-                }
-                Ok(Ended::Hang) => {
-                    hangs += 1;
-                    None
-                }
-                Ok(_) => None,
-                Err(error) => {
-                    lost = Some(error.to_string());
-                    None
-                }
-            }
+            let fault = judge.fault(&registers)?;
+            same(&fault).then_some(TIER)
         };
-        let start = attempt(self.start);
-        let (perturbation, tier, walks) = minimise(
-            Arch::NATIVE,
-            self.start,
-            self.tier,
-            self.natural,
-            self.budget,
-            &mut attempt,
-        );
-        match (lost, start) {
-            (Some(lost), _) => Err(lost),
-            (None, None) => Err("in the capsule its walk ends otherwise".to_owned()),
-            (None, Some(_)) => Ok(Smallest {
-                perturbation,
-                tier,
-                walks,
-            }),
+        let begins = attempt(self.start).is_some();
+        let (smallest, _, walks) =
+            minimise(Arch::NATIVE, self.start, TIER, &[], BUDGET, &mut attempt);
+        match judge.lost {
+            Some(lost) => Err(lost),
+            None if !begins => Err("in the capsule its walk ends otherwise".to_owned()),
+            None => Ok((smallest, walks)),
         }
     }
 }
 
 /// Whether each of its values is known.
-fn resolves(perturbation: &Perturbation, landscape: &impl Landscape) -> bool {
+fn resolves(perturbation: &Perturbation, landscape: &LandscapeTable) -> bool {
     perturbation.edits().iter().all(|edit| match edit {
         Edit::Set { value, .. } => landscape.resolve(value.class, value.selector).is_some(),
         _ => true,

@@ -41,6 +41,8 @@ pub(crate) enum Command {
     Report(ReportArgs),
     /// Walk what a capsule holds again, without a JVM, and say whether it ends the same.
     Replay(ReplayArgs),
+    /// Look for the smallest perturbation that does the same in a capsule, and keep no word that it does not need.
+    Minimise(MinimiseArgs),
     /// Take snapshots: capsules that walks from other registers are made in, without a JVM.
     #[command(subcommand)]
     Snapshots(SnapshotsCommand),
@@ -347,6 +349,25 @@ pub(crate) struct ReplayArgs {
     /// Write the capsule again, with pages that are unchanged in a libjvm on this machine by reference.
     #[arg(long, value_name = "FILE")]
     pub(crate) refer: Option<PathBuf>,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+    walkfuzz minimise walkfuzz-runs/RUN/capsules/ID.wfcap
+    walkfuzz minimise FILE --out smaller.wfcap
+
+Only what the file holds is walked: a candidate that reads another page is not taken. Findings in a run folder are
+minimised already.")]
+pub(crate) struct MinimiseArgs {
+    /// The capsule of a fault.
+    pub(crate) file: PathBuf,
+    /// Write the smallest form there.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
     /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,

@@ -16,6 +16,7 @@ mod finding_words;
 mod fuzz;
 mod in_jvm;
 mod jdk;
+mod minimise;
 mod replay;
 mod report;
 mod repro;
@@ -41,6 +42,7 @@ fn main() -> ExitCode {
         Command::Step(args) => step::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Replay(args) => replay::run(&args),
+        Command::Minimise(args) => minimise::run(&args),
         Command::Snapshots(SnapshotsCommand::Take(args)) => snapshots::take(&args),
         Command::Snapshots(SnapshotsCommand::Walk(args)) => snapshots::walk(&args),
         Command::Repro(args) => repro::run(&args),

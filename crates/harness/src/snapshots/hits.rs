@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use walkfuzz_capsule::capture::{Ground, Keep};
 use walkfuzz_capsule::{Ended, Outcome};
 use walkfuzz_context::codec::perturbation_to_bytes;
-use walkfuzz_context::{Address, Arch, Batch, Perturbation, Registers, Tier};
+use walkfuzz_context::{Address, Arch, Batch, Perturbation, Registers};
 use walkfuzz_engine::SnapshotWalker;
 use walkfuzz_record::finding::{
     FaultSite, FindingBlob, FindingCapsule, FindingInput, FindingRegisters, Reliability, hex,
@@ -20,7 +20,7 @@ use walkfuzz_record::{
 use walkfuzz_triage::Signature;
 
 use crate::assemble;
-use crate::in_capsule::{Search, in_words, perturbed};
+use crate::in_capsule::{Search, TIER, in_words, perturbed};
 use crate::names::{self, Names};
 use crate::replay::quoted;
 use crate::settings::EngineKind;
@@ -28,10 +28,6 @@ use crate::snapshots::set::{Known, read_whole};
 
 /// How often a site is put to the judge before it is left alone.
 const TRIES: u32 = 3;
-/// How natural a context is cannot be told without the JVM's structures: the least natural tier is not too much said.
-const TIER: Tier = Tier::T4;
-/// Walks that minimising may cost.
-const BUDGET: usize = 5_000;
 
 #[derive(Default)]
 struct Site {
@@ -222,18 +218,10 @@ impl Hit<'_> {
             untouched: self.untouched,
             landscape: &known.landscape,
             start: self.perturbation,
-            tier: TIER,
-            natural: &[],
-            budget: BUDGET,
         };
-        let smallest = search.run(
-            &mut ground,
-            |outcome| {
-                names.signature(&known.modules, walker, outcome).as_deref() == Some(self.signature)
-            },
-            |_| Some(TIER),
-        )?;
-        let perturbation = smallest.perturbation;
+        let (perturbation, _) = search.run(&mut ground, |outcome| {
+            names.signature(&known.modules, walker, outcome).as_deref() == Some(self.signature)
+        })?;
         let after = self.after(&perturbation);
         let keep = Keep {
             registers: Some(after),
