@@ -302,7 +302,40 @@ pub struct Capsule {
     pub pages: BTreeMap<u64, Page>,
 }
 
+impl Capsule {
+    /// The words of data that are not zero when the walk begins, by address: after minimising those that the outcome needs. Code is left out,
+    /// and where the walk returns to.
+    pub fn words(&self) -> impl Iterator<Item = (Address, u64)> + '_ {
+        let data = self
+            .pages
+            .iter()
+            .filter(|(_, page)| !page.protection.execute());
+        let pages = data.filter_map(|(address, page)| match &page.entry {
+            Content::Bytes(bytes) => Some((*address, bytes)),
+            Content::Zero | Content::File { .. } => None,
+        });
+        let words = pages.flat_map(|(address, bytes)| {
+            let (words, _) = bytes.as_chunks::<8>();
+            (address..)
+                .step_by(8)
+                .zip(words.iter().map(|word| u64::from_le_bytes(*word)))
+        });
+        let entry = self.facts.entry.stack.0;
+        words
+            .filter(move |(address, word)| *word != 0 && *address != entry)
+            .map(|(address, word)| (Address(address), word))
+    }
+}
+
 impl Facts {
+    /// The name of the register that the word at `address` is of in the walk's context.
+    #[must_use]
+    pub fn register_at(&self, address: Address) -> Option<&'static str> {
+        let offset = address.0.checked_sub(self.entry.context.0)?;
+        let index = arch::context_offsets().position(|known| known == offset)?;
+        self.architecture().register_names().get(index).copied()
+    }
+
     /// The architecture, which reading has checked to be this program's.
     #[must_use]
     pub fn architecture(&self) -> Arch {

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use walkfuzz_capsule::capture::{Ground, Keep, KnownFile, Request};
-use walkfuzz_capsule::{Outcome, SafeFetch};
+use walkfuzz_capsule::{Capsule, Outcome, SafeFetch};
 use walkfuzz_context::{Address, Pc, Registers};
 use walkfuzz_engine::{FrozenEnd, Moment, Shared, freeze};
 use walkfuzz_guard::Fault;
@@ -40,7 +40,7 @@ pub(crate) fn of_fault(
     keep: &Keep,
     fault: &Fault,
     result: &Path,
-) -> FindingCapsule {
+) -> (FindingCapsule, Option<Capsule>) {
     let name = format!("capsules/{}.wfcap", Finding::id_of(&keep.signature));
     let same = |outcome: &Outcome| match outcome {
         Outcome::Fault(found)
@@ -56,14 +56,20 @@ pub(crate) fn of_fault(
     };
     let path = result.with_file_name(&name);
     match ground.and_then(|ground| keep_of(ground, keep, same, &path)) {
-        Ok(()) => FindingCapsule {
-            path: Some(name),
-            problem: None,
-        },
-        Err(problem) => FindingCapsule {
-            path: None,
-            problem: Some(problem),
-        },
+        Ok(capsule) => {
+            let kept = FindingCapsule {
+                path: Some(name),
+                problem: None,
+            };
+            (kept, Some(capsule))
+        }
+        Err(problem) => {
+            let none = FindingCapsule {
+                path: None,
+                problem: Some(problem),
+            };
+            (none, None)
+        }
     }
 }
 
@@ -140,7 +146,7 @@ fn keep_here(
             .push(begin..begin + size_of::<TraceBuffer>() as u64);
     }
     let mut ground = ground(moment, world, walker, wanted, &mut trace)?;
-    keep_of(&mut ground, &keep, accept, path)
+    keep_of(&mut ground, &keep, accept, path).map(|_| ())
 }
 
 /// The memory of `moment`, verified by the walk that is wanted. The calling process is a copy: it is forked twice.
@@ -173,7 +179,7 @@ fn keep_of(
     keep: &Keep,
     accept: impl Fn(&Outcome) -> Result<(), String>,
     path: &Path,
-) -> Result<(), String> {
+) -> Result<Capsule, String> {
     let (mut capsule, _effort) = ground.capsule(keep).map_err(|error| error.to_string())?;
     accept(&capsule.facts.expected)?;
     if !keep.whole.is_empty() {
@@ -183,7 +189,8 @@ fn keep_of(
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder).map_err(|error| error.to_string())?;
     }
-    capsule.write(path).map_err(|error| error.to_string())
+    capsule.write(path).map_err(|error| error.to_string())?;
+    Ok(capsule)
 }
 
 fn safefetch(site: &walkfuzz_guard::SafeFetchSite) -> SafeFetch {

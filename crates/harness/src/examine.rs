@@ -26,6 +26,7 @@ use crate::in_capsule::{Judge, perturbed};
 use crate::meaning::Meanings;
 use crate::minimise::minimise;
 use crate::names::Names;
+use crate::needed;
 use crate::walks::outcome;
 use crate::watch::Watch;
 use crate::world::World;
@@ -231,7 +232,7 @@ impl Examiner<'_> {
             }
             _ => (fault.pc().0, 0, 0),
         };
-        let capsule = if matches!(outcome, WalkOutcome::Fault(_)) {
+        let (capsule, kept) = if matches!(outcome, WalkOutcome::Fault(_)) {
             let keep = Keep {
                 registers: Some(after),
                 signature: self.suspect.signature.clone(),
@@ -248,7 +249,7 @@ impl Examiner<'_> {
             let ground = ground.as_mut().map_err(|problem| problem.clone());
             capsules::of_fault(ground, &keep, &fault, result)
         } else {
-            FindingCapsule::default()
+            (FindingCapsule::default(), None)
         };
         let tid = Tid(moment.thread.tid);
         let class = self.world.classifier.class(&self.world.code, &after);
@@ -261,6 +262,10 @@ impl Examiner<'_> {
             returned: control,
             frames: self.control.frames(frames),
         };
+        let mut told = describe::moment(&meanings, &untouched, &after, accessed, &control);
+        if let Some(kept) = &kept {
+            needed::describe(&meanings, kept, &mut told);
+        }
         Some(Examined {
             capsule,
             repeated,
@@ -290,7 +295,7 @@ impl Examiner<'_> {
                 offset_class: Some(class.offset.name().to_owned()),
                 ..describe::code_at(meanings.world, after.pc())
             },
-            moment: describe::moment(&meanings, &untouched, &after, accessed, &control),
+            moment: told,
         })
     }
 

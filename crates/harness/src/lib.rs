@@ -24,6 +24,7 @@ pub mod measure;
 pub mod minimise;
 pub mod minimise_file;
 mod names;
+mod needed;
 mod oom;
 mod progress;
 mod replay;

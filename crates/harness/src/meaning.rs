@@ -46,6 +46,22 @@ impl<'a> Meanings<'a> {
         }
     }
 
+    /// The walked thread.
+    pub(crate) fn tid(&self) -> Tid {
+        self.tid
+    }
+
+    /// The variable of a library that holds an address.
+    pub(crate) fn data_symbol(&self, address: u64) -> Option<String> {
+        let place = self.world.modules.symbolise(Pc(address));
+        let module = place.module?;
+        Some(match place.function {
+            Some(name) if place.offset == 0 => format!("{module}: {name}"),
+            Some(name) => format!("{module}: {name}+{:#x}", place.offset),
+            None => format!("{module}+{:#x}", place.module_offset),
+        })
+    }
+
     /// What a word is. `None`: some memory of which nothing more is known.
     pub(crate) fn word(&self, word: u64) -> Option<String> {
         if word == 0 {
@@ -96,7 +112,7 @@ impl<'a> Meanings<'a> {
         Some(format!("frame {index}{slot}"))
     }
 
-    fn code(&self, word: u64) -> Option<String> {
+    pub(crate) fn code(&self, word: u64) -> Option<String> {
         let code = &self.world.code;
         let at = Address(word);
         let Some(blob) = code.blob(at) else {
@@ -178,7 +194,7 @@ impl<'a> Meanings<'a> {
         )
     }
 
-    fn on_a_stack(&self, word: u64) -> Option<String> {
+    pub(crate) fn on_a_stack(&self, word: u64) -> Option<String> {
         let at = Address(word);
         if let Some(stack) = self.stack {
             if stack.contains(at) {
@@ -290,7 +306,7 @@ impl<'a> Meanings<'a> {
         }
     }
 
-    fn method(&self, method: Address) -> Option<MethodName> {
+    pub(crate) fn method(&self, method: Address) -> Option<MethodName> {
         method_name(&self.world.hotspot, self.world.memory(), method)
     }
 

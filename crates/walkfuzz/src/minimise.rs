@@ -1,7 +1,7 @@
 //! `walkfuzz minimise`: the smallest perturbation in a capsule, and no word of memory that it does not need.
 
 use serde::Serialize;
-use walkfuzz_capsule::{Capsule, Content};
+use walkfuzz_capsule::Capsule;
 use walkfuzz_harness::minimise_file::minimise_capsule;
 
 use crate::cli::MinimiseArgs;
@@ -9,9 +9,6 @@ use crate::failure::Failure;
 use crate::replay::{Jdks, read};
 use crate::table::table;
 use crate::{print, print_json};
-
-/// Bytes of a word.
-const WORD: usize = 8;
 
 /// A capsule's size, as a maintainer sees it.
 #[derive(Serialize)]
@@ -61,17 +58,6 @@ pub(crate) fn run(args: &MinimiseArgs) -> Result<(), Failure> {
 
 fn form(capsule: &Capsule) -> Form {
     let facts = &capsule.facts;
-    let data = capsule
-        .pages
-        .values()
-        .filter(|page| !page.protection.execute());
-    let words = data.map(|page| match &page.entry {
-        Content::Bytes(bytes) => bytes
-            .chunks(WORD)
-            .filter(|word| word.iter().any(|byte| *byte != 0))
-            .count(),
-        Content::Zero | Content::File { .. } => 0,
-    });
     Form {
         perturbation: facts.perturbation.clone(),
         tier: facts
@@ -80,7 +66,7 @@ fn form(capsule: &Capsule) -> Form {
             .map_or_else(String::new, |moment| moment.tier.clone()),
         edits: facts.perturbation.split_whitespace().count(),
         pages: capsule.pages.len(),
-        words: words.sum(),
+        words: capsule.words().count(),
     }
 }
 
