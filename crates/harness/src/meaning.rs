@@ -4,6 +4,7 @@
 
 use walkfuzz_context::{Address, Pc, Registers};
 use walkfuzz_guard::read_word;
+use walkfuzz_symbols::demangle;
 use walkfuzz_vmstructs::{
     HeapSource, JavaHeap, Maps, MethodName, Span, Tid, Zones, java_heap, method_name,
 };
@@ -51,14 +52,28 @@ impl<'a> Meanings<'a> {
         self.tid
     }
 
-    /// The variable of a library that holds an address.
-    pub(crate) fn data_symbol(&self, address: u64) -> Option<String> {
-        let place = self.world.modules.symbolise(Pc(address));
-        let module = place.module?;
-        Some(match place.function {
-            Some(name) if place.offset == 0 => format!("{module}: {name}"),
-            Some(name) => format!("{module}: {name}+{:#x}", place.offset),
-            None => format!("{module}+{:#x}", place.module_offset),
+    /// The variable of a library that holds an address; also one of those that begin as zeros, which no file is mapped for.
+    pub(crate) fn variable(&self, address: u64) -> Option<String> {
+        let modules = &self.world.modules;
+        let module = modules.find(Address(address)).or_else(|| {
+            let behind = self.maps.find(Address(address))?;
+            let before = Address(behind.span.start.0.checked_sub(1)?);
+            modules.find(before).filter(|_| behind.path.is_empty())
+        })?;
+        let symbol = module
+            .table()
+            .and_then(|table| table.lookup(address.wrapping_sub(module.bias())));
+        let name = module.name();
+        Some(match symbol {
+            Some(symbol) => {
+                let offset = address.wrapping_sub(module.bias()) - symbol.offset;
+                let variable = demangle(symbol.mangled);
+                match offset {
+                    0 => format!("{name}: {variable}"),
+                    _ => format!("{name}: {variable}+{offset:#x}"),
+                }
+            }
+            None => format!("{name}+{:#x}", address.wrapping_sub(module.base.0)),
         })
     }
 
@@ -269,16 +284,8 @@ impl<'a> Meanings<'a> {
     }
 
     fn in_a_module(&self, word: u64) -> Option<String> {
-        let place = self.world.modules.symbolise(Pc(word));
-        let module = place.module?;
-        let executable = self
-            .maps
-            .find(Address(word))
-            .is_some_and(|mapping| mapping.executable);
-        Some(match place.function {
-            Some(function) if executable => format!("{module}: {function}+{:#x}", place.offset),
-            _ => format!("{module}+{:#x}", place.module_offset),
-        })
+        self.world.modules.find(Address(word))?;
+        self.variable(word)
     }
 
     fn metadata(&self, word: u64) -> Option<String> {

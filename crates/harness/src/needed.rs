@@ -4,6 +4,8 @@
 //! threads, the code cache and the static fields, and from there by the typed pointers among the needed words themselves: a walker
 //! reaches what it reads in no other way. Runs in a frozen copy.
 
+use std::collections::BTreeMap;
+
 use walkfuzz_capsule::{Capsule, Facts};
 use walkfuzz_context::Address;
 use walkfuzz_guard::read_word;
@@ -14,8 +16,8 @@ use crate::meaning::Meanings;
 
 /// Pointers that are followed from one needed word to the next.
 const STEPS: usize = 8;
-/// How far from the thread pointer thread-local storage is looked for.
-const NEAR_THREAD: u64 = 4096;
+/// How long glibc's `struct pthread` is, or a little more.
+const NEAR_THREAD: i64 = 0x900;
 
 /// What kind of memory a word lies in: what tells most about a fault comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -66,19 +68,73 @@ pub(crate) fn describe(meanings: &Meanings<'_>, capsule: &Capsule, moment: &mut 
         .iter()
         .map(|(address, word)| {
             let (telling, place) = place(meanings, &capsule.facts, &objects, *address);
+            let meaning = match telling {
+                Telling::SegmentMap if place.starts_with("segment map") => {
+                    Some("a byte for each of 8 segments: how far back its block begins".to_owned())
+                }
+                _ if is_part(meanings, &objects, *address) => None,
+                _ => meanings.word(*word),
+            };
             let word = MemoryWord {
                 address: hex(*address),
                 value: Some(hex(*word)),
                 place,
-                meaning: meanings.word(*word),
+                meaning,
             };
             (telling, *address, word)
         })
         .collect();
     told.sort_by_key(|(telling, address, _)| (*telling, *address));
+    follow(&words, &mut told);
     moment.needed_in_all = told.len() as u64;
     let told = told.into_iter().map(|(_, _, word)| word);
     moment.needed = told.take(MOST_WORDS).collect();
+}
+
+/// Tells memory that nothing else is known of by the needed word that points to it: `*CodeCache::_heaps+0x8`.
+fn follow(words: &[(u64, u64)], told: &mut [(Telling, u64, MemoryWord)]) {
+    const NEAR: u64 = 256;
+    let mut named: BTreeMap<u64, String> = told
+        .iter()
+        .filter(|(telling, ..)| *telling < Telling::Other)
+        .map(|(_, address, word)| (*address, word.place.clone()))
+        .collect();
+    for _ in 0..STEPS {
+        let known = named.len();
+        for (telling, address, word) in told.iter_mut() {
+            if *telling != Telling::Other || named.contains_key(address) {
+                continue;
+            }
+            let pointers = words.iter().filter_map(|(at, to)| {
+                let offset = address.checked_sub(*to).filter(|offset| *offset < NEAR)?;
+                Some((offset, named.get(at)?))
+            });
+            let Some((offset, pointer)) = pointers.min_by_key(|(offset, _)| *offset) else {
+                continue;
+            };
+            let place = match (pointer.contains(['+', ' ']), offset) {
+                (true, _) => format!("*({pointer})+{offset:#x}"),
+                (false, 0) => format!("*{pointer}"),
+                (false, _) => format!("*{pointer}+{offset:#x}"),
+            };
+            word.place = format!("{place}, {}", word.place);
+            named.insert(*address, place);
+        }
+        if named.len() == known {
+            break;
+        }
+    }
+}
+
+/// Whether several fields share the word, or one that is smaller: as a whole it means nothing.
+fn is_part(meanings: &Meanings<'_>, objects: &[Object], address: u64) -> bool {
+    let header = header(meanings, address);
+    let objects = header.as_ref().map_or(objects, std::slice::from_ref);
+    let Some((names, kind, _)) = field(meanings, objects, address) else {
+        return false;
+    };
+    let size = meanings.world.hotspot.tables().type_size(kind);
+    names.contains(',') || (!kind.ends_with('*') && size.is_some_and(|size| size < 8))
 }
 
 /// Objects that are found without following anything.
@@ -128,6 +184,7 @@ fn field<'a>(
     let fields = tables.fields_of_word(&object.type_name, offset);
     let names: Vec<&str> = fields.iter().map(|(name, _)| name.as_str()).collect();
     let names = match names[..] {
+        [] if offset == 0 => "virtual table".to_owned(),
         [] => format!("+{offset:#x}"),
         _ => names.join(", "),
     };
@@ -213,6 +270,12 @@ fn place(
     if let Some((name, _)) = meanings.world.hotspot.tables().static_at(Address(address)) {
         return (Telling::Static, name);
     }
+    // Above the thread pointer glibc keeps what it knows of the thread; that lies in the topmost page of its stack.
+    let from_thread = near(facts.entry.thread.0);
+    if (0..NEAR_THREAD).contains(&from_thread) {
+        let place = format!("glibc's descriptor of the thread, thread pointer+{from_thread:#x}");
+        return (Telling::Other, place);
+    }
     if let Some(place) = meanings.on_a_stack(address) {
         return (Telling::Stack, place);
     }
@@ -227,17 +290,8 @@ fn place(
     if let Some(place) = meanings.code(address) {
         return (Telling::Code, place);
     }
-    if let Some(place) = meanings.data_symbol(address) {
+    if let Some(place) = meanings.variable(address) {
         return (Telling::Static, place);
-    }
-    let from_thread = near(facts.entry.thread.0);
-    if from_thread.unsigned_abs() < NEAR_THREAD {
-        let sign = if from_thread < 0 { "-" } else { "+" };
-        let place = format!(
-            "thread-local storage, thread pointer{sign}{:#x}",
-            from_thread.unsigned_abs()
-        );
-        return (Telling::Other, place);
     }
     let place = meanings.accessed(address, 0);
     (
@@ -259,12 +313,13 @@ fn segment(meanings: &Meanings<'_>, address: u64) -> Option<String> {
             return None;
         }
         let code = |segment: u64| {
-            let at = heap.committed.start.0 + (segment << heap.log2_segment_size);
+            // Behind the block's header.
+            let at = heap.committed.start.0 + (segment << heap.log2_segment_size) + 64;
             let name = world.describe_code(walkfuzz_context::Pc(at));
             name.map_or_else(|| "no blob".to_owned(), |(name, _)| name)
         };
         Some(format!(
-            "segment map of the CodeHeap from {}: where the blocks of 8 segments begin, the first in {}",
+            "segment map of the CodeHeap from {}, of {}",
             heap.reserved.start,
             code(first)
         ))
