@@ -55,6 +55,11 @@ impl Protection {
         self.0 & 1 != 0
     }
 
+    /// Whether it holds what a walk reads and does not run. What may be written and executed is generated code: walkers read its headers.
+    pub(crate) const fn is_data(self) -> bool {
+        !self.execute() || self.write()
+    }
+
     pub(crate) const fn without_write(self) -> Self {
         Self(self.0 & !2)
     }
@@ -309,7 +314,7 @@ impl Capsule {
         let data = self
             .pages
             .iter()
-            .filter(|(_, page)| !page.protection.execute());
+            .filter(|(_, page)| page.protection.is_data());
         let pages = data.filter_map(|(address, page)| match &page.entry {
             Content::Bytes(bytes) => Some((*address, bytes)),
             Content::Zero | Content::File { .. } => None,

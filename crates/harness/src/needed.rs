@@ -7,7 +7,7 @@
 use std::collections::BTreeMap;
 
 use walkfuzz_capsule::{Capsule, Facts};
-use walkfuzz_context::Address;
+use walkfuzz_context::{Address, Pc};
 use walkfuzz_guard::read_word;
 use walkfuzz_record::finding::{FindingMoment, MOST_WORDS, MemoryWord, hex};
 use walkfuzz_vmstructs::java_threads;
@@ -73,7 +73,7 @@ pub(crate) fn describe(meanings: &Meanings<'_>, capsule: &Capsule, moment: &mut 
                     Some("a byte for each of 8 segments: how far back its block begins".to_owned())
                 }
                 _ if is_part(meanings, &objects, *address) => None,
-                _ => meanings.word(*word),
+                _ => object(&objects, *word).or_else(|| meanings.word(*word)),
             };
             let word = MemoryWord {
                 address: hex(*address),
@@ -89,6 +89,21 @@ pub(crate) fn describe(meanings: &Meanings<'_>, capsule: &Capsule, moment: &mut 
     moment.needed_in_all = told.len() as u64;
     let told = told.into_iter().map(|(_, _, word)| word);
     moment.needed = told.take(MOST_WORDS).collect();
+}
+
+/// The object that a word points to, or into.
+fn object(objects: &[Object], word: u64) -> Option<String> {
+    const LONGEST: u64 = 1 << 12;
+    let near = objects.iter().filter_map(|object| {
+        let offset = word.checked_sub(object.start)?;
+        let inside = offset < LONGEST && object.type_name == "JavaThread";
+        (offset == 0 || inside).then_some((offset, object))
+    });
+    let (offset, object) = near.min_by_key(|(offset, _)| *offset)?;
+    Some(match offset {
+        0 => object.which.clone(),
+        _ => format!("{}+{offset:#x}", object.which),
+    })
 }
 
 /// Tells memory that nothing else is known of by the needed word that points to it: `*CodeCache::_heaps+0x8`.
@@ -172,7 +187,8 @@ fn field<'a>(
 ) -> Option<(String, &'a str, &'a Object)> {
     let tables = meanings.world.hotspot.tables();
     let holds = |object: &&Object| {
-        let size = tables.type_size(&object.type_name).unwrap_or(8);
+        // A block's header has a size of its own only in name.
+        let size = tables.type_size(&object.type_name).unwrap_or(16);
         (object.start..object.start.saturating_add(size)).contains(&address)
     };
     // Objects begin one within the other: the innermost is the last to begin.
@@ -196,7 +212,8 @@ fn pointee(meanings: &Meanings<'_>, objects: &[Object], address: u64, word: u64)
     let tables = meanings.world.hotspot.tables();
     let typed = |kind: &str, which: String| {
         let type_name = kind.strip_suffix('*')?.trim();
-        tables.type_size(type_name)?;
+        // A `char*` points to no object.
+        tables.type_size(type_name).filter(|size| *size >= 8)?;
         Some(Object {
             start: word,
             type_name: type_name.to_owned(),
@@ -219,13 +236,23 @@ fn pointee(meanings: &Meanings<'_>, objects: &[Object], address: u64, word: u64)
 
 /// The blob whose header holds `address`, as an object.
 fn header(meanings: &Meanings<'_>, address: u64) -> Option<Object> {
-    let blob = meanings.world.code.blob(Address(address))?;
+    let world = meanings.world;
+    let Some(blob) = world.code.blob(Address(address)) else {
+        // The block's header stands before the blob.
+        let size = world.hotspot.tables().type_size("HeapBlock")?;
+        let behind = (address & !(size - 1)).checked_add(size)?;
+        let blob = world.code.blob(Address(behind))?;
+        let (name, _) = world.describe_code(Pc(behind))?;
+        return (blob.span.start.0 == behind).then(|| Object {
+            start: behind - size,
+            type_name: "HeapBlock::Header".to_owned(),
+            which: format!("HeapBlock header of {name}"),
+        });
+    };
     if address >= blob.code.start.0 {
         return None;
     }
-    let (name, _) = meanings
-        .world
-        .describe_code(walkfuzz_context::Pc(address))?;
+    let (name, _) = world.describe_code(Pc(address))?;
     let type_name = if blob.nmethod.is_some() {
         "nmethod"
     } else {
@@ -315,7 +342,7 @@ fn segment(meanings: &Meanings<'_>, address: u64) -> Option<String> {
         let code = |segment: u64| {
             // Behind the block's header.
             let at = heap.committed.start.0 + (segment << heap.log2_segment_size) + 64;
-            let name = world.describe_code(walkfuzz_context::Pc(at));
+            let name = world.describe_code(Pc(at));
             name.map_or_else(|| "no blob".to_owned(), |(name, _)| name)
         };
         Some(format!(

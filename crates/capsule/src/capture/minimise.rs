@@ -79,7 +79,7 @@ fn without(facts: &Facts, address: u64, size: usize) -> Vec<u8> {
 fn data_pages(puppet: &Puppet) -> Vec<u64> {
     let images = puppet.images().iter();
     images
-        .filter(|(_, image)| !image.protection.execute())
+        .filter(|(_, image)| image.protection.is_data())
         .map(|(&address, _)| address)
         .collect()
 }
