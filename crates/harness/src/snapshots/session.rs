@@ -11,7 +11,6 @@ use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use walkfuzz_context::codec::MAX_BATCH_BYTES;
-use walkfuzz_context::generate::{crossover, mutate};
 use walkfuzz_context::{Arch, Batch};
 use walkfuzz_coverage::Feedback;
 use walkfuzz_engine::{Engine as _, Request, SnapshotWalker, Snapshots};
@@ -367,21 +366,11 @@ impl SnapshotSession {
 
     /// As [`crate::Session::mutate`].
     pub fn mutate(&mut self, data: &mut [u8], size: usize, max_size: usize, seed: u32) -> usize {
-        if self.mode == Mode::Survey {
-            self.nursery.hand_out(None, data, max_size, seed)
-        } else {
-            mutate(data, size, max_size, seed)
-        }
+        self.nursery.mutate(self.mode, data, size, max_size, seed)
     }
 
     /// As [`crate::Session::crossover`].
     pub fn crossover(&mut self, a: &[u8], b: &[u8], out: &mut [u8], seed: u32) -> usize {
-        if self.mode == Mode::Survey {
-            let parent = if seed.is_multiple_of(2) { a } else { b };
-            let room = out.len();
-            self.nursery.hand_out(Some(parent), out, room, seed)
-        } else {
-            crossover(a, b, out, seed)
-        }
+        self.nursery.crossover(self.mode, a, b, out, seed)
     }
 }
