@@ -47,7 +47,7 @@ pub enum EngineKind {
 
 impl EngineKind {
     /// What findings call the engine that walks snapshots, which a session with a JVM cannot have.
-    pub(crate) const CAPSULE: &'static str = "capsule";
+    pub const CAPSULE: &'static str = "capsule";
 
     /// As the environment and findings say it.
     #[must_use]

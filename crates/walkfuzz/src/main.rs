@@ -43,6 +43,7 @@ fn main() -> ExitCode {
         Command::Replay(args) => replay::run(&args),
         Command::Snapshots(SnapshotsCommand::Take(args)) => snapshots::take(&args),
         Command::Snapshots(SnapshotsCommand::Walk(args)) => snapshots::walk(&args),
+        Command::Snapshots(SnapshotsCommand::Live(args)) => snapshots::live(&args),
         Command::Repro(args) => repro::run(&args),
         Command::Export(args) => export::run(&args),
         Command::Explain(args) => explain::run(&args),

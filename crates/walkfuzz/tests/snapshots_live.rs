@@ -6,7 +6,7 @@ use std::process::Command;
 
 use serde_json::Value;
 use walkfuzz_jvm::Places;
-use walkfuzz_record::RunFolder;
+use walkfuzz_record::{CellState, RunFolder};
 
 fn walkfuzz(arguments: &[&str], folder: &std::path::Path) -> Value {
     let output = Command::new(env!("CARGO_BIN_EXE_walkfuzz"))
@@ -60,6 +60,7 @@ fn snapshots_are_walked_the_same_three_times() {
             "400000",
             "--repeat",
             "3",
+            "--no-live",
             "--json",
         ],
         folder.path(),
@@ -87,14 +88,28 @@ fn snapshots_are_walked_the_same_three_times() {
             "400000",
             "--seed",
             "2",
+            "--live",
+            "40",
             "--json",
         ],
         folder.path(),
     );
     assert_ne!(other[0]["chain"], first["chain"]);
-    let run = RunFolder::latest(&folder.path().join("runs")).unwrap();
-    for finding in run.findings().unwrap().findings {
+    let run = RunFolder::open(std::path::Path::new(other[0]["run"].as_str().unwrap())).unwrap();
+    let findings = run.findings().unwrap().findings;
+    assert!(
+        findings.iter().any(|finding| !finding.live.is_empty()),
+        "nothing was tried live"
+    );
+    for finding in findings {
         assert_eq!(finding.engine, "capsule");
+        for live in &finding.live {
+            assert_ne!(live.state, CellState::CouldNotRun, "{:?}", live.reason);
+            println!("note: {} live: {:?}", finding.signature, live.again);
+            // It was walked where it counts, and what happened was examined.
+            assert_eq!(live.again.of > 0, live.state == CellState::Tried);
+            assert!(live.again.k == 0 || live.run.is_some());
+        }
         let capsule = run.path().join(finding.capsule.path.unwrap());
         let status = Command::new(env!("CARGO_BIN_EXE_walkfuzz"))
             .arg("replay")

@@ -280,6 +280,7 @@ fn finding(hit: &Hit<'_>, signature: String, capsule: String) -> Finding {
             artifact: kept.as_ref().map(|(path, _)| path.clone()),
             artifact_sha256: kept.map(|(_, hash)| hash),
             index: Some(0),
+            memory: Vec::new(),
         },
         capsule: FindingCapsule {
             path: Some(capsule),
@@ -288,6 +289,7 @@ fn finding(hit: &Hit<'_>, signature: String, capsule: String) -> Finding {
         engine: EngineKind::CAPSULE.to_owned(),
         thread: hit.snapshot as u32,
         reliability: Reliability::default(),
+        live: Vec::new(),
         first_seen: now,
         last_seen: now,
         count: 1,

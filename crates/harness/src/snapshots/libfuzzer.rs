@@ -53,13 +53,18 @@ pub unsafe fn initialize(argc: *mut c_int, argv: *mut *mut *mut c_char) -> c_int
             give_up(&error)
         }
     }
+    catch_interrupts();
+    // SAFETY: the handler may run on any thread that ends the process.
+    unsafe { on_exit(at_exit, std::ptr::null_mut()) };
+    0
+}
+
+/// Ctrl-C as a flag, as [`interrupt::catch_once`] has it, also where it comes in the midst of a walk.
+pub fn catch_interrupts() {
     interrupt::catch_once(LIBFUZZER_INTERRUPTED);
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
         with_own_thread_pointer(signal);
     }
-    // SAFETY: the handler may run on any thread that ends the process.
-    unsafe { on_exit(at_exit, std::ptr::null_mut()) };
-    0
 }
 
 unsafe extern "C" {
