@@ -174,6 +174,28 @@ fn walks_are_the_same_each_time_and_under_the_judge() {
     assert_eq!(chains[0], chains[1], "in another process the same");
 }
 
+/// A word that is edited is what walks find, walk after walk, here and under the judge; whose capsule holds it.
+fn edited_memory_is_walked(capsule: &Capsule, resident: &mut Resident) {
+    let untouched = resident.untouched().unwrap();
+    let word = Address(untouched.fp().0);
+    assert_eq!(resident.edit(Address(word.0 + 1), 0), None);
+    assert_eq!(resident.edit(Address(0x1000), 0), None);
+    assert_eq!(resident.edit(word, 21), Some(3));
+    for _ in 0..3 {
+        // Other pages are opened and closed meanwhile.
+        for seed in 0..64 {
+            resident.walk(&registers(&untouched, seed), 32);
+        }
+        let Ended::Outcome(here) = resident.walk(&untouched, 32) else {
+            panic!("no outcome");
+        };
+        assert!(matches!(here, Outcome::Frames(frames) if frames.frames == 5));
+        let small = again(capsule, &untouched, &[(word, 21)], 32, "", "").unwrap();
+        assert_eq!(small.facts.expected, here);
+    }
+    assert_eq!(resident.edit(word, 3), Some(21));
+}
+
 /// In a process whose own memory is elsewhere, with luck.
 fn elsewhere(path: &Path) {
     let capsule = Capsule::read(path).unwrap();
@@ -198,15 +220,24 @@ fn elsewhere(path: &Path) {
         other => panic!("{other}"),
     };
     assert_eq!((frames(&mut resident), frames(&mut resident)), (3, 3));
+    edited_memory_is_walked(&capsule, &mut resident);
+    assert_eq!(frames(&mut resident), 3, "edited back");
     let mut judged = 0;
     for seed in 0..60 {
         let registers = registers(&untouched, seed);
         let Ended::Outcome(here) = resident.walk(&registers, 32) else {
-            assert!(again(&capsule, &registers, 32, "", "").is_err());
+            assert!(again(&capsule, &registers, &[], 32, "", "").is_err());
             continue;
         };
-        let small = again(&capsule, &registers, 32, "SIGSEGV|planted|planted", "rbp=1")
-            .unwrap_or_else(|error| panic!("seed {seed}, {here}: {error}"));
+        let small = again(
+            &capsule,
+            &registers,
+            &[],
+            32,
+            "SIGSEGV|planted|planted",
+            "rbp=1",
+        )
+        .unwrap_or_else(|error| panic!("seed {seed}, {here}: {error}"));
         assert_eq!(small.facts.expected, here, "seed {seed}");
         assert!(small.pages.len() < 40, "{}", small.pages.len());
         judged += 1;

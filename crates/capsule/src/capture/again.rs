@@ -2,7 +2,7 @@
 
 use std::io;
 
-use walkfuzz_context::Registers;
+use walkfuzz_context::{Address, Registers};
 
 use crate::arch;
 use crate::capsule::{Capsule, Content, PageBytes};
@@ -22,14 +22,15 @@ impl Source for Capsule {
     }
 }
 
-/// Walks `snapshot`, whose pages are not by reference, from `registers` under the puppet. What comes of it, with the pages that the walk
-/// needs, is a capsule.
+/// Walks `snapshot`, whose pages are not by reference, from `registers` under the puppet; before, the words `memory` are written, which the
+/// capsule then holds. What comes of it, with the pages that the walk needs, is a capsule.
 ///
 /// # Errors
 /// [`CaptureError::NoOutcome`] if the walk does not end; [`CaptureError::Puppet`] also where it leaves the snapshot.
 pub fn again(
     snapshot: &Capsule,
     registers: &Registers,
+    memory: &[(Address, u64)],
     depth: i32,
     signature: &str,
     perturbation: &str,
@@ -42,8 +43,13 @@ pub fn again(
     tracee.map_stub(facts.stub.0)?;
     let mut puppet = Puppet::empty(tracee, &facts, snapshot.layout.clone())?;
     puppet.bring(snapshot, facts.entry.stack.0, |_| {})?;
-    for (word, offset) in registers.words.iter().zip(arch::context_offsets()) {
-        let at = facts.entry.context.0 + offset;
+    let context = registers
+        .words
+        .iter()
+        .zip(arch::context_offsets())
+        .map(|(word, offset)| (facts.entry.context.0 + offset, *word));
+    let edited = memory.iter().map(|(address, word)| (address.0, *word));
+    for (at, word) in edited.chain(context) {
         let in_page = (at % PAGE) as usize;
         puppet.bring(snapshot, at, |_| {})?;
         puppet.set(at - at % PAGE, in_page, &word.to_le_bytes())?;

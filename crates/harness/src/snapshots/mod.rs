@@ -10,9 +10,11 @@ pub mod libfuzzer;
 mod scene;
 mod session;
 mod set;
+mod synthetic;
 
 pub(crate) use extent::{extent, regions};
 pub(crate) use kind::kind;
 pub use scene::{CAPSULE, Place, Region, SCENE, Scene, Taken};
 pub use session::{Effort, SnapshotSession};
 pub use set::start_again;
+pub use synthetic::SyntheticEffort;
