@@ -247,6 +247,9 @@ pub(crate) struct WalkArgs {
     /// How often, each time in a process of its own.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) repeat: u32,
+    /// One batch in so many also edits words of the stack in the snapshot: a class of its own, counted apart.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..))]
+    pub(crate) memory: Option<u32>,
     /// Seconds that trying the findings in a running JVM may take.
     #[arg(long, default_value_t = 60, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(3..=86_400))]
     pub(crate) live: u32,

@@ -151,6 +151,9 @@ pub(crate) fn walk(args: &WalkArgs) -> Result<(), Failure> {
             .args(["in-jvm", "walk-snapshots"])
             .args([args.walks.to_string(), args.seed.to_string()])
             .arg(&args.snapshots);
+        if let Some(every) = args.memory {
+            command.env("WALKFUZZ_MEMORY_EDITS", every.to_string());
+        }
         let output: Output = output(command)?;
         let text = String::from_utf8_lossy(&output.stdout);
         let walked = text
@@ -230,5 +233,19 @@ fn line(walked: &Walked) -> String {
         text.push_str(&format!(", {region} {count}"));
     }
     text.push('\n');
+    let synthetic = &effort.synthetic;
+    if synthetic.walks > 0 || synthetic.without_place > 0 {
+        text.push_str(&format!(
+            "  edited memory (synthetic, counted apart): {} hits in {} walks; {} signatures confirmed, {} not; {} left, {} batches had no word; the untouched walk ended otherwise in {} of {} batches\n",
+            synthetic.hits,
+            synthetic.walks,
+            synthetic.signatures.0,
+            synthetic.signatures.1,
+            synthetic.left,
+            synthetic.without_place,
+            synthetic.changed.0,
+            synthetic.changed.1,
+        ));
+    }
     text
 }

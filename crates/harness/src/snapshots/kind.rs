@@ -6,6 +6,32 @@ use walkfuzz_vmstructs::{CodeMap, Nmethod};
 /// Levels of C1: without profiling, with counters, with full profiling.
 const C1: std::ops::RangeInclusive<i8> = 1..=3;
 
+/// Groups that a set of snapshots should have one of each, if threads are met there, and the workload's kinds of work that bring them.
+pub(crate) const GROUPS: [(&str, &[&str]); 7] = [
+    ("interpreter", &["interpreted"]),
+    ("c1", &[]),
+    ("c2", &[]),
+    ("osr", &["osr"]),
+    (
+        "stub-routine",
+        &[
+            "array-copies",
+            "checksums",
+            "ciphers",
+            "digests",
+            "big-numbers",
+        ],
+    ),
+    ("native-wrapper", &["native-methods", "native-libraries"]),
+    ("deopt", &["deoptimisation"]),
+];
+
+/// The group of a kind: of its topmost frame.
+pub(crate) fn group(kind: &str) -> &str {
+    let top = kind.split(" under ").next().unwrap_or(kind);
+    if top.ends_with("-osr") { "osr" } else { top }
+}
+
 /// The kind of frame at the pc, and of its first caller in generated code: `c2 under interpreted`.
 pub(crate) fn kind(code: &CodeMap, registers: &Registers, stack: &[u64]) -> String {
     let pc = Address(registers.pc().0);
@@ -44,4 +70,17 @@ fn compiled(nmethod: &Nmethod) -> String {
     };
     let osr = if nmethod.is_osr() { "-osr" } else { "" };
     format!("{compiler}{osr}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_group_is_that_of_the_topmost_frame() {
+        assert_eq!(group("c2-osr under interpreter"), "osr");
+        assert_eq!(group("deopt under c1-osr"), "deopt");
+        assert_eq!(group("interpreter"), "interpreter");
+        assert!(GROUPS.iter().all(|(name, _)| group(name) == *name));
+    }
 }

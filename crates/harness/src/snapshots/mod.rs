@@ -13,7 +13,7 @@ mod set;
 mod synthetic;
 
 pub(crate) use extent::{extent, regions};
-pub(crate) use kind::kind;
+pub(crate) use kind::{GROUPS, group, kind};
 pub use scene::{CAPSULE, Place, Region, SCENE, Scene, Taken};
 pub use session::{Effort, SnapshotSession};
 pub use set::start_again;

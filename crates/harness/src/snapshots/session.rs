@@ -350,6 +350,18 @@ impl SnapshotSession {
             }
         }
         self.synthetic.undo(&mut self.engine);
+        let depth = i32::from(self.batch.depth.frames());
+        if self.report.control.made
+            && let Some(moment) = self.engine.held()
+        {
+            let untouched = moment.untouched;
+            let walked = moment.walk(&self.walker, &untouched, depth, &mut self.trace);
+            let without =
+                walked.map(|walked| crate::walks::outcome(&walked, moment.fault(), depth));
+            let (changed, batches) = &mut self.synthetic.effort.changed;
+            *changed += u64::from(without != Some(self.report.control.outcome));
+            *batches += 1;
+        }
         let left = self.engine.left(|_| {});
         self.synthetic.effort.left += left - self.left_seen;
         self.left_seen = left;

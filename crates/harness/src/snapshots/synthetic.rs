@@ -26,6 +26,9 @@ pub struct SyntheticEffort {
     pub left: u64,
     /// Of those, walks that faulted, hung or broke the contract, and did not without the edits.
     pub hits: u64,
+    /// Batches in which the walk from untouched registers ended with another number of frames or another code than without the edits, and
+    /// batches.
+    pub changed: (u64, u64),
     /// Batches whose edits had no word to edit.
     pub without_place: u64,
     /// Signatures that the puppet has confirmed, and those that it has not.
@@ -68,7 +71,8 @@ pub(crate) struct Synthetic {
 impl Synthetic {
     pub(crate) fn new(every: u64, seed: u64) -> Self {
         Self {
-            every,
+            // Every batch would leave none to count them beside.
+            every: if every == 1 { 2 } else { every },
             seed,
             edits: MemoryEdits::NONE,
             edited: Vec::new(),

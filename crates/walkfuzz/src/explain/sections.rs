@@ -31,6 +31,7 @@ pub(crate) fn page(material: Material<'_>) -> Page {
         thread(finding),
         registers(finding),
     ];
+    sections.extend(edited_memory(finding));
     sections.extend(fault(finding));
     sections.push(Section::new(
         "Code around the fault",
@@ -316,6 +317,29 @@ fn memory(finding: &Finding) -> Section {
         followed from the untouched context by the code cache's frame sizes and not by the walker."
         .to_owned();
     Section::new(title, vec![Block::Text(about), table])
+}
+
+/// Of a synthetic finding: what was written before the walk.
+fn edited_memory(finding: &Finding) -> Option<Section> {
+    let memory = &finding.input.memory;
+    if memory.is_empty() {
+        return None;
+    }
+    let rows = memory.iter().map(|change| {
+        let words = [&change.edit, &change.address, &change.before, &change.after];
+        Line::new(true, words.map(String::clone))
+    });
+    let about = "Synthetic: these words of the snapshot were edited before the walk. No thread wrote them; without the edits the same \
+        registers end otherwise."
+        .to_owned();
+    let table = Block::Table {
+        head: vec!["edit", "address", "was", "became"],
+        rows: rows.collect(),
+    };
+    Some(Section::new(
+        "Edited memory",
+        vec![Block::Text(about), table],
+    ))
 }
 
 fn same_code(finding: &Finding) -> Section {
