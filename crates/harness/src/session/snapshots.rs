@@ -36,6 +36,13 @@ enum Seen {
     Taken(Taken),
     /// Code was read anew.
     UnknownCode,
+    /// It would have been taken, but its walk comes to no frames.
+    Failed {
+        /// Its kind.
+        kind: String,
+        /// What it comes to: a code, or none.
+        code: Option<i32>,
+    },
     /// Neither.
     Nothing,
 }
@@ -61,6 +68,7 @@ impl Session {
         let mut allowed = 1;
         let mut missing: Vec<&'static str> = GROUPS.map(|(group, _)| group).to_vec();
         let mut looked = began;
+        let mut failed: BTreeMap<(String, Option<i32>), u64> = BTreeMap::new();
         let mut of_kind: BTreeMap<String, usize> = BTreeMap::new();
         let mut all = Vec::new();
         let mut failures = 0;
@@ -93,6 +101,9 @@ impl Session {
             match self.take_one(folder, known, work, may_look) {
                 Ok(Seen::UnknownCode) => looked = Instant::now(),
                 Ok(Seen::Nothing) => {}
+                Ok(Seen::Failed { kind, code }) => {
+                    *failed.entry((group(&kind).to_owned(), code)).or_default() += 1;
+                }
                 Ok(Seen::Taken(taken)) => {
                     missing.retain(|missing| *missing != group(&taken.kind));
                     *of_kind.entry(taken.kind.clone()).or_default() += 1;
@@ -109,8 +120,20 @@ impl Session {
             }
             self.upkeep()?;
         }
-        if !missing.is_empty() {
-            eprintln!("walkfuzz: no thread was met in: {}", missing.join(", "));
+        for group in missing {
+            let of_group = failed.iter().filter(|((failed, _), _)| failed == group);
+            let codes: Vec<String> = of_group
+                .map(|((_, code), times)| match code {
+                    Some(code) => format!("{times} walks gave {code}"),
+                    None => format!("{times} walks faulted"),
+                })
+                .collect();
+            let why = if codes.is_empty() {
+                "no thread was met there".to_owned()
+            } else {
+                codes.join(", ")
+            };
+            eprintln!("walkfuzz: no snapshot in {group}: {why}");
         }
         Ok(all)
     }
@@ -158,6 +181,7 @@ impl Session {
         };
         let jvm = hunt.jvm().clone();
         let mut looked = false;
+        let mut unhealthy = None;
         let mut taken: Result<_, HarnessError> = Ok(None);
         engine.visit(&request, &mut |moment| {
             // Compiled since the last survey: nothing is known of it yet. Code that was replaced on the stack always is.
@@ -178,10 +202,12 @@ impl Session {
             }
             let untouched = moment.untouched;
             let walked = moment.walk(&**walker, &untouched, MAX_DEPTH as i32, trace);
-            let healthy = walked.is_some_and(
-                |walked| matches!(walked.ended, walkfuzz_engine::Ended::Returned(code) if code.0 > 0),
-            );
-            if !healthy {
+            let code = walked.and_then(|walked| match walked.ended {
+                walkfuzz_engine::Ended::Returned(code) => Some(code.0),
+                _ => None,
+            });
+            if code.is_none_or(|code| code <= 0) {
+                unhealthy = Some(Seen::Failed { kind, code });
                 return;
             }
             world.meet(moment);
@@ -211,10 +237,10 @@ impl Session {
             })();
         })?;
         let Some((kind, path)) = taken? else {
-            return Ok(if looked {
-                Seen::UnknownCode
-            } else {
-                Seen::Nothing
+            return Ok(match unhealthy {
+                _ if looked => Seen::UnknownCode,
+                Some(unhealthy) => unhealthy,
+                None => Seen::Nothing,
             });
         };
         let capsule =
