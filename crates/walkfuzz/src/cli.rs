@@ -476,10 +476,12 @@ pub(crate) enum BenchPart {
     Guided,
     /// From a fault to its capsule, replays, crash logs.
     Repro,
+    /// Walks of snapshots, without a JVM; whether they end the same three times.
+    Snapshots,
 }
 
 impl BenchPart {
-    pub(crate) const ALL: [BenchPart; 8] = [
+    pub(crate) const ALL: [BenchPart; 9] = [
         BenchPart::Guard,
         BenchPart::Start,
         BenchPart::Bare,
@@ -488,6 +490,7 @@ impl BenchPart {
         BenchPart::Fuzz,
         BenchPart::Guided,
         BenchPart::Repro,
+        BenchPart::Snapshots,
     ];
 }
 
