@@ -38,5 +38,6 @@ mod watch;
 pub mod world;
 
 pub use error::HarnessError;
+pub use replay::quoted;
 pub use session::{InputVerdict, Mode, Session, Trial, TrialSite, Tried, WalkCosts};
 pub use settings::{EngineKind, Settings, VARIABLES};

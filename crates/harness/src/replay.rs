@@ -48,7 +48,8 @@ pub(crate) fn command(
 }
 
 /// One word for a shell.
-pub(crate) fn quoted(word: &str) -> String {
+#[must_use]
+pub fn quoted(word: &str) -> String {
     let plain = |c: char| c.is_ascii_alphanumeric() || "_-./:=,+@%".contains(c);
     if !word.is_empty() && word.chars().all(plain) {
         return word.to_owned();

@@ -4,8 +4,10 @@
 //! `walkfuzz_engine`): hold no reference to thread-local storage across the call.
 
 pub(crate) mod breed;
+mod healthy;
 mod natural;
 mod snapshots;
+mod strict;
 mod trial;
 
 use std::sync::Arc;
@@ -28,9 +30,8 @@ use crate::progress::Progress;
 use crate::run;
 use crate::settings::{EngineKind, Settings};
 use crate::start::{self, Subject};
-use crate::walks::{BatchReport, Bench, WalkReport, is_suspicious};
-use crate::watch::Watch;
-use crate::world::World;
+use crate::walks::{BatchReport, WalkReport, is_suspicious};
+use crate::world::{Instruments, World};
 
 use breed::Nursery;
 
@@ -243,55 +244,6 @@ impl Session {
         self.blocks.as_ref()
     }
 
-    /// Keeps an untouched walk of a fresh moment in a file: at most `depth` frames, memory that it does not need as zeros if `minimise`. Returns
-    /// what it came to.
-    ///
-    /// # Errors
-    /// When no thread can be held any more, or why there is no capsule.
-    pub fn capture_healthy(
-        &mut self,
-        depth: i32,
-        minimise: bool,
-        path: &std::path::Path,
-    ) -> Result<walkfuzz_capsule::Outcome, HarnessError> {
-        let Self {
-            engine,
-            world,
-            walker,
-            hunt,
-            ..
-        } = self;
-        let request = Request {
-            worker: None,
-            kind: 0,
-            steps: 0,
-            fresh: true,
-            natural: &|_| {},
-        };
-        let jvm = hunt.jvm_version().to_owned();
-        let mut kept = Err("no moment was visited".to_owned());
-        engine.visit(&request, &mut |moment| {
-            let wanted = crate::capsules::Wanted {
-                registers: moment.untouched,
-                depth,
-                signature: String::new(),
-                perturbation: String::new(),
-                jvm: jvm.clone(),
-                minimise,
-                whole: Vec::new(),
-            };
-            let healthy = |outcome: &walkfuzz_capsule::Outcome| match outcome {
-                walkfuzz_capsule::Outcome::Frames(frames) if frames.frames > 0 => Ok(()),
-                other => Err(format!("an untouched walk does not succeed: {other}")),
-            };
-            kept = crate::capsules::keep(moment, world, &**walker, &wanted, healthy, path);
-        })?;
-        kept.map_err(HarnessError::Capsule)?;
-        walkfuzz_capsule::Capsule::read(path)
-            .map(|capsule| capsule.facts.expected)
-            .map_err(|error| HarnessError::Capsule(error.to_string()))
-    }
-
     /// Runs one input.
     ///
     /// # Errors
@@ -364,19 +316,13 @@ impl Session {
         engine.visit(&request, &mut |moment| {
             let world = &mut **natural.borrow_mut();
             let first = world.meet(moment).is_some();
-            let bench = Bench {
-                walker: &**walker,
-                walker_id: *walker_id,
-                landscape: &world.landscape,
-                code: &world.code,
-                lane,
-            };
-            let mut watch = Watch {
-                stack: &mut world.stack,
-                code: &world.code,
-            };
+            let Instruments {
+                bench,
+                mut watch,
+                modules,
+            } = world.instruments(&**walker, *walker_id, lane);
             if first {
-                hunt.try_elsewhere(moment, &bench, &mut watch, &world.modules, trace);
+                hunt.try_elsewhere(moment, &bench, &mut watch, modules, trace);
             }
             bench.walk_batch(moment, batch, trace, report);
             bench.look_for_writes(moment, batch, &mut watch, trace, report);
@@ -524,44 +470,6 @@ impl Session {
         self.hunt.finish(&self.world);
         self.progress
             .print(self.lane, self.hunt.found(), self.began.elapsed());
-    }
-
-    /// Runs each walk at many moments until one of them does what a maintainer should see, then aborts.
-    fn run_strictly(&mut self) -> Result<InputVerdict, HarnessError> {
-        for attempt in 0..self.settings.attempts {
-            self.visit(attempt > 0)?;
-            let found = self
-                .report
-                .walks()
-                .iter()
-                .enumerate()
-                .find(|(_, walk)| is_suspicious(&walk.outcome));
-            if let Some((index, walk)) = found {
-                let signature =
-                    self.hunt
-                        .signature(&self.world.modules, &*self.walker, &walk.outcome);
-                let text = self
-                    .batch
-                    .walks()
-                    .get(index)
-                    .map_or_else(String::new, |walk| walk.display(Arch::NATIVE).to_string());
-                self.flush();
-                eprintln!(
-                    "walkfuzz: {signature} after {} moments, walk {index}: {text}",
-                    attempt + 1
-                );
-                eprintln!("DEDUP_TOKEN: {signature}");
-                std::process::abort();
-            }
-            self.upkeep()?;
-        }
-        if self.settings.attempts > 1 {
-            eprintln!(
-                "walkfuzz: not reproduced at {} moments",
-                self.settings.attempts
-            );
-        }
-        Ok(InputVerdict::Keep)
     }
 
     /// The input as a text for people.

@@ -9,15 +9,19 @@ use walkfuzz_engine::{Filter, HeldStack, Moment};
 use walkfuzz_guard::{
     SafeFetchSite, read_checked, read_word, set_jvm_handler, set_poison_page, set_safefetch,
 };
+use walkfuzz_record::{Lane, WalkerId};
 use walkfuzz_symbols::{InstructionKind, InstructionMap, Modules, safefetch_sites};
 use walkfuzz_vmstructs::{
     CodeCache, CodeMap, HotSpot, LiveMemory, Maps, Nmethod, Span, Survey, Tid, fill, method_name,
     survey,
 };
+use walkfuzz_walkers::Walker;
 
 use crate::classify::Classifier;
 use crate::error::HarnessError;
 use crate::stale::{self, Known};
+use crate::walks::Bench;
+use crate::watch::Watch;
 
 /// How often the landscape is surveyed anew: every so many parks.
 const REFRESH_PARKS: u64 = 256;
@@ -52,6 +56,16 @@ pub struct World {
     pub survey_time: Duration,
     /// Values that were resolved from entries which the next survey found to be gone: see [`crate::stale`].
     pub stale_hits: u64,
+}
+
+/// Parts of the [`World`] in use at one moment.
+pub(crate) struct Instruments<'a> {
+    /// Makes walks.
+    pub(crate) bench: Bench<'a>,
+    /// Notices what walks write.
+    pub(crate) watch: Watch<'a>,
+    /// Names addresses.
+    pub(crate) modules: &'a Modules,
 }
 
 impl World {
@@ -119,6 +133,30 @@ impl World {
         world.adopt(survey);
         world.survey_time = began.elapsed();
         Ok(world)
+    }
+
+    /// What walks are made and watched with.
+    #[inline]
+    pub(crate) fn instruments<'a>(
+        &'a mut self,
+        walker: &'a dyn Walker,
+        walker_id: WalkerId,
+        lane: &'a Lane,
+    ) -> Instruments<'a> {
+        Instruments {
+            bench: Bench {
+                walker,
+                walker_id,
+                landscape: &self.landscape,
+                code: &self.code,
+                lane,
+            },
+            watch: Watch {
+                stack: &mut self.stack,
+                code: &self.code,
+            },
+            modules: &self.modules,
+        }
     }
 
     /// Lets the guard ask the JVM's own handler at SafeFetch instructions.

@@ -58,7 +58,9 @@ pub struct Quantiles {
 }
 
 impl Quantiles {
-    pub(crate) fn of(histogram: &Histogram<u64>) -> Self {
+    /// Of a histogram.
+    #[must_use]
+    pub fn of(histogram: &Histogram<u64>) -> Self {
         Self {
             p50: histogram.value_at_quantile(0.5),
             p99: histogram.value_at_quantile(0.99),

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::process::Command;
 
 use clap::ValueEnum;
+use walkfuzz_harness::quoted;
 use walkfuzz_record::RunFolder;
 
 use crate::child::{Ended, conclude, environment, jvm_options, make_run, run as run_child};
@@ -133,14 +134,6 @@ fn corpus(args: &FuzzArgs, run: Option<&RunFolder>) -> Result<Option<OsString>, 
 
 /// A command as a shell takes it.
 fn shown(command: &Command) -> String {
-    let quoted = |text: &str| {
-        let plain = |c: char| c.is_ascii_alphanumeric() || "-_=./:+".contains(c);
-        if !text.is_empty() && text.chars().all(plain) {
-            text.to_owned()
-        } else {
-            format!("'{}'", text.replace('\'', r"'\''"))
-        }
-    };
     let mut words: Vec<String> = command
         .get_envs()
         .filter_map(|(name, value)| {

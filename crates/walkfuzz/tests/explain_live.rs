@@ -51,7 +51,11 @@ fn fuzz() -> ! {
 fn fault(run: &RunFolder) -> Option<Finding> {
     let findings = run.findings().unwrap().findings.into_iter();
     let mut faults = findings.filter(|finding| finding.outcome.kind == OutcomeKind::Fault);
-    faults.find(|finding| finding.moment.is_some())
+    // Some natural contexts cannot be walked even untouched: there, no Java frames are known.
+    faults.find(|finding| {
+        let moment = finding.moment.as_ref();
+        moment.is_some_and(|moment| moment.frames_in_all.is_some_and(|frames| frames > 0))
+    })
 }
 
 fn explained(jdk: &Jdk) {
@@ -107,8 +111,6 @@ fn explained(jdk: &Jdk) {
             "{marked:?}, {instruction}"
         );
     }
-    // A control walk had frames, or the finding would not have been taken for one.
-    assert!(moment.frames_in_all.is_some_and(|frames| frames > 0));
     for frame in &moment.frames {
         assert!(frame.method.contains('('), "no name: {frame:?}");
         assert!(text.contains(&frame.method));

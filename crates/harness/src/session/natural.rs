@@ -8,8 +8,8 @@ use walkfuzz_record::WalkOutcome;
 
 use crate::error::HarnessError;
 use crate::measure::thread_cpu_ns;
-use crate::walks::{BatchReport, Bench};
-use crate::watch::Watch;
+use crate::walks::BatchReport;
+use crate::world::Instruments;
 
 use super::Session;
 
@@ -105,18 +105,10 @@ impl Session {
             } else {
                 world.meet(moment);
             }
-            let bench = Bench {
-                walker: &**walker,
-                walker_id: *walker_id,
-                landscape: &world.landscape,
-                code: &world.code,
-                lane,
-            };
+            let Instruments {
+                bench, mut watch, ..
+            } = world.instruments(&**walker, *walker_id, lane);
             bench.walk_control(moment, depth, trace, report);
-            let mut watch = Watch {
-                stack: &mut world.stack,
-                code: &world.code,
-            };
             bench.look_for_writes(moment, batch, &mut watch, trace, report);
         })?;
         Ok(())

@@ -15,8 +15,8 @@ use crate::error::HarnessError;
 use crate::examine::{REPETITION_LIMIT, REPETITIONS, walk_unrecorded};
 use crate::names;
 use crate::settings::EngineKind;
-use crate::walks::{BatchReport, Bench, is_suspicious};
-use crate::watch::Watch;
+use crate::walks::{BatchReport, is_suspicious};
+use crate::world::Instruments;
 
 use super::{Session, THREAD_BITS};
 
@@ -177,18 +177,10 @@ impl Session {
             if wanted.is_empty() {
                 return;
             }
-            let bench = Bench {
-                walker: &**walker,
-                walker_id: *walker_id,
-                landscape: &world.landscape,
-                code: &world.code,
-                lane,
-            };
+            let Instruments {
+                bench, mut watch, ..
+            } = world.instruments(&**walker, *walker_id, lane);
             bench.walk_control(moment, depth, trace, report);
-            let mut watch = Watch {
-                stack: &mut world.stack,
-                code: &world.code,
-            };
             let mut outcomes = Vec::new();
             for (index, registers) in wanted {
                 let walk = bench.walk(moment, &registers, index as u8, depth, trace);
