@@ -12,13 +12,15 @@ use std::process::Command;
 
 use walkfuzz_capsule::capture::{Request, again, capture};
 use walkfuzz_capsule::resident::Resident;
-use walkfuzz_capsule::{Capsule, Ended, Outcome, ResidentError};
+use walkfuzz_capsule::{Capsule, CaptureError, Ended, Outcome, ResidentError};
 use walkfuzz_context::{Address, Arch, Pc, Registers};
 
 const FILE: &str = "WALKFUZZ_TEST_RESIDENT";
 /// The exit code that says: this process lies where the snapshot must be.
 const TRY_AGAIN: i32 = 77;
 const WORDS: usize = 1 << 16;
+/// A word at which the walk does not end.
+const ENDLESS: u64 = 0xe1d1_e555;
 const WALKS: u64 = 20_000;
 
 #[repr(C)]
@@ -35,6 +37,11 @@ unsafe extern "C" fn walker(trace: *mut Trace, depth: i32, context: *mut c_void)
         let fp = context.uc_mcontext.gregs[libc::REG_RBP as usize] as *mut u64;
         let sp = context.uc_mcontext.gregs[libc::REG_RSP as usize] as *const u64;
         let word = fp.read_volatile();
+        if word == ENDLESS {
+            loop {
+                std::hint::black_box(word);
+            }
+        }
         fp.write_volatile(word + 1);
         let frames = (*trace).at;
         for index in 0..(word as usize % 8).min(depth as usize) {
@@ -193,7 +200,16 @@ fn edited_memory_is_walked(capsule: &Capsule, resident: &mut Resident) {
         let small = again(capsule, &untouched, &[(word, 21)], 32, "", "").unwrap();
         assert_eq!(small.facts.expected, here);
     }
-    assert_eq!(resident.edit(word, 3), Some(21));
+    // A walk that hangs does so under the judge, too, and has no capsule.
+    assert_eq!(resident.edit(word, ENDLESS), Some(21));
+    assert!(matches!(resident.walk(&untouched, 32), Ended::Hang));
+    let judged = again(capsule, &untouched, &[(word, ENDLESS)], 32, "", "");
+    let hangs = |ended: &Ended| matches!(ended, Ended::Hang);
+    assert!(
+        matches!(&judged, Err(CaptureError::NoOutcome(ended)) if hangs(ended)),
+        "{judged:?}"
+    );
+    assert_eq!(resident.edit(word, 3), Some(ENDLESS));
 }
 
 /// In a process whose own memory is elsewhere, with luck.

@@ -4,8 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use walkfuzz_capsule::Outcome;
-use walkfuzz_capsule::capture::again;
 use walkfuzz_context::codec::perturbation_to_bytes;
 use walkfuzz_context::{Address, Arch, Batch, MemoryEdits, Perturbation, Registers, Tier};
 use walkfuzz_engine::SnapshotWalker;
@@ -23,7 +21,8 @@ use crate::assemble;
 use crate::names::{self, Names};
 use crate::replay::quoted;
 use crate::settings::EngineKind;
-use crate::snapshots::set::{Known, read_whole};
+use crate::snapshots::judge::judge;
+use crate::snapshots::set::Known;
 use crate::snapshots::synthetic::{self, Edited};
 
 /// How often a site is put to the judge before it is left alone.
@@ -109,17 +108,20 @@ impl Hits {
         }
         let id = Finding::id_of(&signature);
         let file = format!("capsules/{id}.wfcap");
-        if let Err(problem) = judge(&self.run, hit, &signature, &file) {
-            let [natural, edited] = &mut self.refused;
-            *(if hit.is_synthetic() { edited } else { natural }) += 1;
-            eprintln!("walkfuzz: {signature} is not confirmed: {problem}");
-            return;
-        }
+        let capsule = match judge(&self.run, hit, &signature, &file) {
+            Ok(capsule) => capsule,
+            Err(problem) => {
+                let [natural, edited] = &mut self.refused;
+                *(if hit.is_synthetic() { edited } else { natural }) += 1;
+                eprintln!("walkfuzz: {signature} is not confirmed: {problem}");
+                return;
+            }
+        };
         eprintln!(
             "walkfuzz: {signature}, confirmed by the puppet: {}",
             hit.text()
         );
-        let finding = finding(&self.run, hit, signature.clone(), file);
+        let finding = finding(&self.run, hit, signature.clone(), capsule);
         if let Err(error) = self.run.append_finding(&finding) {
             eprintln!("walkfuzz: {error}");
         }
@@ -166,14 +168,14 @@ impl Hit<'_> {
     }
 
     /// The registers that were walked from.
-    fn after(&self) -> Registers {
+    pub(crate) fn after(&self) -> Registers {
         let mut after = *self.untouched;
         self.perturbation.apply(&mut after, &self.known.landscape);
         after
     }
 
     /// All edits.
-    fn text(&self) -> String {
+    pub(crate) fn text(&self) -> String {
         let registers = self.perturbation.display(Arch::NATIVE);
         match self.is_synthetic() {
             true => format!("{} {registers}", self.edits),
@@ -201,48 +203,7 @@ fn signature(hit: &Hit<'_>) -> Option<String> {
     Some(signature.with_detail(detail).to_string())
 }
 
-/// Walks again under the puppet, and keeps the capsule if it ends the same.
-fn judge(run: &RunFolder, hit: &Hit<'_>, signature: &str, file: &str) -> Result<(), String> {
-    let WalkOutcome::Fault(fault) = hit.outcome else {
-        return Err(format!(
-            "a capsule holds a fault, and this is none: {:?}",
-            hit.outcome.kind()
-        ));
-    };
-    let snapshot = read_whole(&hit.known.path).map_err(|error| error.to_string())?;
-    let memory: Vec<_> = hit
-        .memory
-        .iter()
-        .map(|one| (one.address, one.after))
-        .collect();
-    let depth = i32::from(hit.batch.depth.frames());
-    let capsule = again(
-        &snapshot,
-        &hit.after(),
-        &memory,
-        depth,
-        signature,
-        &hit.text(),
-    )
-    .map_err(|error| error.to_string())?;
-    match capsule.facts.expected {
-        Outcome::Fault(judged)
-            if (
-                judged.signal,
-                judged.code,
-                judged.address,
-                judged.registers.pc(),
-            ) == (fault.signal, fault.code, fault.address, fault.pc) => {}
-        other => return Err(format!("the puppet's walk ends otherwise: {other}")),
-    }
-    let path = run.path().join(file);
-    if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder).map_err(|error| error.to_string())?;
-    }
-    capsule.write(&path).map_err(|error| error.to_string())
-}
-
-fn finding(run: &RunFolder, hit: &Hit<'_>, signature: String, capsule: String) -> Finding {
+fn finding(run: &RunFolder, hit: &Hit<'_>, signature: String, capsule: FindingCapsule) -> Finding {
     let after = hit.after();
     // How natural a context is cannot be told without the JVM's structures: the least natural tier is not too much said.
     let tier = Tier::T4;
@@ -270,8 +231,11 @@ fn finding(run: &RunFolder, hit: &Hit<'_>, signature: String, capsule: String) -
         }
         _ => None,
     };
-    let path = run.path().join(&capsule);
-    let path = std::path::absolute(&path).unwrap_or(path);
+    let replay = capsule.path.as_ref().map(|path| {
+        let path = run.path().join(path);
+        let path = std::path::absolute(&path).unwrap_or(path);
+        format!("walkfuzz replay {}", quoted(&path.display().to_string()))
+    });
     let title = match signature.parse::<Signature>() {
         Ok(parsed) => parsed.title(Some(tier)),
         Err(_) => format!("{signature} [{tier}]"),
@@ -308,10 +272,7 @@ fn finding(run: &RunFolder, hit: &Hit<'_>, signature: String, capsule: String) -
             index: Some(0),
             memory: hit.memory.iter().map(Edited::described).collect(),
         },
-        capsule: FindingCapsule {
-            path: Some(capsule),
-            problem: None,
-        },
+        capsule,
         engine: EngineKind::CAPSULE.to_owned(),
         thread: hit.snapshot as u32,
         reliability: Reliability::default(),
@@ -327,10 +288,7 @@ fn finding(run: &RunFolder, hit: &Hit<'_>, signature: String, capsule: String) -
         },
         jvm: hit.known.scene.jvm.clone(),
         machine: hit.facts.machine.clone(),
-        commands: vec![format!(
-            "walkfuzz replay {}",
-            quoted(&path.display().to_string())
-        )],
+        commands: replay.into_iter().collect(),
         signature,
     }
 }

@@ -5,6 +5,7 @@
 
 mod extent;
 mod hits;
+mod judge;
 mod kind;
 pub mod libfuzzer;
 mod scene;
@@ -13,7 +14,7 @@ mod set;
 mod synthetic;
 
 pub(crate) use extent::{extent, regions};
-pub(crate) use kind::{GROUPS, group, kind};
+pub(crate) use kind::{GROUPS, WITHOUT_FRAMES, group, kind};
 pub use scene::{CAPSULE, Place, Region, SCENE, Scene, Taken};
 pub use session::{Effort, SnapshotSession};
 pub use set::start_again;

@@ -27,7 +27,9 @@ pub(crate) fn figures(bench: &Bench<'_>, bare: f64) -> Result<Vec<Figure>, Failu
     command.arg(&folder).env("WALKFUZZ_ENGINE", "step");
     let taken = output(command)?;
     let said = String::from_utf8_lossy(&taken.stdout);
-    let taken = said.lines().filter_map(|line| serde_json::from_str::<Taken>(line).ok());
+    let taken = said
+        .lines()
+        .filter_map(|line| serde_json::from_str::<Taken>(line).ok());
     let taken = taken.count();
     if taken == 0 {
         return Err(Failure::environment("no snapshots could be taken"));
@@ -40,14 +42,21 @@ pub(crate) fn figures(bench: &Bench<'_>, bare: f64) -> Result<Vec<Figure>, Failu
     let rate = |walked: &Walked| walked.effort.walks as f64 / walked.effort.cpu_seconds.max(1e-9);
     let mut rates: Vec<f64> = all.iter().map(rate).collect();
     let first = all.first().map(|walked| walked.effort.chain);
-    let same = all.iter().filter(|walked| Some(walked.effort.chain) == first).count();
+    let same = all
+        .iter()
+        .filter(|walked| Some(walked.effort.chain) == first)
+        .count();
     let mut resident: Vec<f64> = all.iter().map(|walked| walked.resident_mb).collect();
     let figure = |what, value, unit| Figure::new("snapshots", what, value, unit);
     Ok(vec![
         figure("snapshots", taken as f64, ""),
-        figure("walks with feedback, median", median(&mut rates), "/s a core")
-            .beside("bare", bare)
-            .at_least(400e3),
+        figure(
+            "walks with feedback, median",
+            median(&mut rates),
+            "/s a core",
+        )
+        .beside("bare", bare)
+        .at_least(400e3),
         figure("processes with the first one's chain", same as f64, "").at_least(TIMES as f64),
         figure("resident", median(&mut resident), "MB"),
     ])
@@ -62,7 +71,9 @@ fn walk(bench: &Bench<'_>, folder: &Path) -> Result<Walked, Failure> {
         .env_remove("WALKFUZZ_MEMORY_EDITS");
     let ended = output(command)?;
     let said = String::from_utf8_lossy(&ended.stdout);
-    let walked = said.lines().find_map(|line| serde_json::from_str(line).ok());
+    let walked = said
+        .lines()
+        .find_map(|line| serde_json::from_str(line).ok());
     walked.ok_or_else(|| {
         Failure::environment(format_args!(
             "the snapshots could not be walked ({}); its last words stand above",
