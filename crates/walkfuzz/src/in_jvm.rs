@@ -187,6 +187,7 @@ fn walk_snapshots(walks: u64, seed: u64, folder: &Path) -> Result<(), Failure> {
         }
         effort = session.finish();
     }
+    effort = session.end();
     effort.cpu_seconds -= cpu_before;
     say_line(&crate::snapshots::Walked {
         seconds: began.elapsed().as_secs_f64(),

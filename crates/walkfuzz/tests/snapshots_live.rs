@@ -6,7 +6,7 @@ use std::process::Command;
 
 use serde_json::Value;
 use walkfuzz_jvm::Places;
-use walkfuzz_record::{CellState, RunFolder};
+use walkfuzz_record::{CellState, FindingVerdict, RunFolder};
 
 fn walkfuzz(arguments: &[&str], folder: &std::path::Path) -> Value {
     let output = Command::new(env!("CARGO_BIN_EXE_walkfuzz"))
@@ -19,6 +19,46 @@ fn walkfuzz(arguments: &[&str], folder: &std::path::Path) -> Value {
     assert!(output.status.success(), "{arguments:?}: {said}");
     println!("{said}");
     serde_json::from_slice(&output.stdout).unwrap()
+}
+
+/// Edits of memory change how walks end, the same way each time, and what comes of them has a class of its own.
+fn edited_memory_is_counted_apart(snapshots: &str, folder: &std::path::Path) {
+    let walked = walkfuzz(
+        &[
+            "walk",
+            "--snapshots",
+            snapshots,
+            "--walks",
+            "200000",
+            "--memory",
+            "3",
+            "--repeat",
+            "2",
+            "--no-live",
+            "--json",
+        ],
+        folder,
+    );
+    let (first, second) = (&walked[0], &walked[1]);
+    assert_eq!(first["chain"], second["chain"]);
+    assert_eq!(first["synthetic"], second["synthetic"]);
+    let synthetic = &first["synthetic"];
+    let walks = synthetic["walks"].as_u64().unwrap();
+    assert!(walks > 50_000, "{synthetic}");
+    assert!(
+        first["walks"].as_u64().unwrap() < 3 * walks,
+        "counted apart"
+    );
+    let changed = &synthetic["changed"];
+    assert!(changed[0].as_u64() > Some(100), "{synthetic}");
+    assert!(changed[0].as_u64() < changed[1].as_u64(), "{synthetic}");
+    let run = RunFolder::open(std::path::Path::new(first["run"].as_str().unwrap())).unwrap();
+    for finding in run.findings().unwrap().findings {
+        let synthetic = finding.verdict == FindingVerdict::Synthetic;
+        assert_eq!(synthetic, !finding.input.memory.is_empty());
+        assert_eq!(synthetic, finding.signature.contains("synthetic memory"));
+        println!("note: {} ({})", finding.title, finding.verdict.name());
+    }
 }
 
 #[test]
@@ -97,6 +137,7 @@ fn snapshots_are_walked_the_same_three_times() {
         folder.path(),
     );
     assert_ne!(other[0]["chain"], first["chain"]);
+    edited_memory_is_counted_apart(out, folder.path());
     let run = RunFolder::open(std::path::Path::new(other[0]["run"].as_str().unwrap())).unwrap();
     let findings = run.findings().unwrap().findings;
     assert!(

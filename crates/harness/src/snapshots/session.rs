@@ -503,6 +503,16 @@ impl SnapshotSession {
         }
     }
 
+    /// As [`finish`](Self::finish), for good: the run's facts say that it came to its end.
+    pub fn end(&mut self) -> Effort {
+        let effort = self.finish();
+        self.facts.finished = Some(jiff::Timestamp::now());
+        if let Err(error) = self.run.write_facts(&self.facts) {
+            eprintln!("walkfuzz: {error}");
+        }
+        effort
+    }
+
     /// Walks the input in each snapshot; the first hit aborts.
     fn run_strictly(&mut self) -> Result<InputVerdict, HarnessError> {
         for snapshot in 0..self.known.len() {
@@ -516,9 +526,8 @@ impl SnapshotSession {
                     .walks()
                     .get(index)
                     .unwrap_or(&self.report.control);
-                is_suspicious(&walk.outcome)
+                is_suspicious(&walk.outcome) && (!synthetic || self.needs_its_edits(index))
             });
-            let hit = hit.filter(|&index| !synthetic || self.needs_its_edits(index));
             let Some(index) = hit else {
                 self.synthetic.undo(&mut self.engine);
                 continue;
