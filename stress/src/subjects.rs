@@ -10,6 +10,11 @@ use crate::cell::Cell;
 use crate::launch::{collector, flag_options};
 use crate::profile::Profile;
 
+/// A JDK's version and options.
+type Question = (String, Vec<String>);
+/// What the JVM says against them.
+type Answer = Option<String>;
+
 /// The JDKs of a matrix.
 #[derive(Debug, Default)]
 pub struct Subjects {
@@ -17,7 +22,7 @@ pub struct Subjects {
     /// What was named and is not here, with the reason.
     pub missing: Vec<String>,
     /// What each JVM said to options.
-    answers: Mutex<HashMap<(String, Vec<String>), Option<String>>>,
+    answers: Mutex<HashMap<Question, Answer>>,
 }
 
 impl Subjects {
@@ -102,7 +107,7 @@ impl Subjects {
         ))
     }
 
-    fn answer(&self, jdk: &Jdk, arguments: Vec<String>) -> Option<String> {
+    fn answer(&self, jdk: &Jdk, arguments: Vec<String>) -> Answer {
         let key = (jdk.version.to_string(), arguments);
         let mut answers = self.answers.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(known) = answers.get(&key) {
@@ -115,7 +120,7 @@ impl Subjects {
 }
 
 /// What a JVM says against options.
-fn ask(jdk: &Jdk, arguments: &[String]) -> Option<String> {
+fn ask(jdk: &Jdk, arguments: &[String]) -> Answer {
     let mut command = Command::new(jdk.home.join("bin/java"));
     command.args(arguments).arg("-version").stdin(Stdio::null());
     match command.output() {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::corpus::args::CorpusCommand;
+use crate::stress::args::StressArgs;
 use crate::variants::args::VariantsArgs;
 
 /// What stands under the help text.
@@ -54,6 +55,8 @@ pub(crate) enum Command {
     Bench(BenchArgs),
     /// Try a finding on every installed JDK, collector and compiler mode; or on the patch levels of one JDK.
     Variants(VariantsArgs),
+    /// Sample real programs over a matrix of JVMs, flags, walkers, clocks and workloads; a verdict for each cell.
+    Stress(Box<StressArgs>),
     /// Keep findings as files, and replay them.
     #[command(subcommand)]
     Corpus(CorpusCommand),

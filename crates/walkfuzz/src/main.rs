@@ -21,6 +21,7 @@ mod report;
 mod repro;
 mod snapshots;
 mod step;
+mod stress;
 mod table;
 mod tools;
 mod variants;
@@ -49,6 +50,7 @@ fn main() -> ExitCode {
         Command::Explain(args) => explain::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Variants(args) => variants::run(&args),
+        Command::Stress(args) => stress::run(&args),
         Command::Corpus(command) => corpus::run(&command),
         Command::Completions { shell } => completions(shell),
         Command::Man => manual(),
