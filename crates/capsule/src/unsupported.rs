@@ -89,6 +89,14 @@ pub mod capture {
         /// Does nothing.
         pub fn limit_depth(&mut self, _: i32) {}
 
+        /// Writes nothing.
+        ///
+        /// # Errors
+        /// Always [`PuppetError::Unsupported`].
+        pub fn edit(&mut self, _: &[(Address, u64)]) -> Result<(), PuppetError> {
+            Err(PuppetError::Unsupported)
+        }
+
         /// Never walks.
         ///
         /// # Errors

@@ -212,11 +212,29 @@ pub(crate) enum SnapshotsCommand {
     Take(TakeArgs),
     /// Walk snapshots from generated registers, without a JVM and a fuzzer: rate, and a hash over all outcomes.
     Walk(WalkArgs),
+    /// Try what a run found in snapshots in a running JVM of the same build, at other moments.
+    Live(LiveArgs),
 }
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The same seed and snapshots give the same chain.
+`walkfuzz snapshots walk` does this at its end; `walk_capsule` has no JVM and leaves it to you.
+
+Examples:
+    walkfuzz snapshots live walkfuzz-runs/20260101-120000-77
+    walkfuzz snapshots live walkfuzz-runs/20260101-120000-77 --seconds 300")]
+pub(crate) struct LiveArgs {
+    /// The run folder.
+    pub(crate) run: PathBuf,
+    /// Seconds that it may take.
+    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u32).range(3..=86_400))]
+    pub(crate) seconds: u32,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The same seed and snapshots give the same chain. What the puppet confirms is then tried in a running JVM of the same build, at
+other moments.
 
 Examples:
     walkfuzz snapshots walk --walks 5000000
@@ -234,6 +252,15 @@ pub(crate) struct WalkArgs {
     /// How often, each time in a process of its own.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) repeat: u32,
+    /// One batch in so many also edits words of the stack in the snapshot: a class of its own, counted apart.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..))]
+    pub(crate) memory: Option<u32>,
+    /// Seconds that trying the findings in a running JVM may take.
+    #[arg(long, default_value_t = 60, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(3..=86_400))]
+    pub(crate) live: u32,
+    /// Try no finding in a running JVM.
+    #[arg(long)]
+    pub(crate) no_live: bool,
     /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,
@@ -473,10 +500,12 @@ pub(crate) enum BenchPart {
     Guided,
     /// From a fault to its capsule, replays, crash logs.
     Repro,
+    /// Walks of snapshots, without a JVM; whether they end the same three times.
+    Snapshots,
 }
 
 impl BenchPart {
-    pub(crate) const ALL: [BenchPart; 8] = [
+    pub(crate) const ALL: [BenchPart; 9] = [
         BenchPart::Guard,
         BenchPart::Start,
         BenchPart::Bare,
@@ -485,6 +514,7 @@ impl BenchPart {
         BenchPart::Fuzz,
         BenchPart::Guided,
         BenchPart::Repro,
+        BenchPart::Snapshots,
     ];
 }
 

@@ -46,6 +46,7 @@ fn main() -> ExitCode {
         Command::Minimise(args) => minimise::run(&args),
         Command::Snapshots(SnapshotsCommand::Take(args)) => snapshots::take(&args),
         Command::Snapshots(SnapshotsCommand::Walk(args)) => snapshots::walk(&args),
+        Command::Snapshots(SnapshotsCommand::Live(args)) => snapshots::live(&args),
         Command::Repro(args) => repro::run(&args),
         Command::Export(args) => export::run(&args),
         Command::Explain(args) => explain::run(&args),

@@ -40,6 +40,8 @@ pub struct Ground<'a> {
     source: Memory<'a>,
     puppet: Puppet,
     facts: Facts,
+    /// Words that are something else than they were: addresses and what stands there.
+    edits: Vec<(Address, u64)>,
     /// Whether the puppet has pages of other walks.
     strayed: bool,
     effort: Effort,
@@ -100,6 +102,7 @@ impl Ground<'static> {
             puppet: Puppet::empty(verifier, &facts, layout)?,
             source: Memory::Frozen(source),
             facts,
+            edits: Vec::new(),
             strayed: false,
             effort,
         };
@@ -123,6 +126,7 @@ impl<'a> Ground<'a> {
             puppet: Puppet::empty(tracee, &capsule.facts, capsule.layout.clone())?,
             source: Memory::Capsule(capsule),
             facts: capsule.facts.clone(),
+            edits: Vec::new(),
             strayed: true,
             effort: Effort::default(),
         };
@@ -140,6 +144,15 @@ impl<'a> Ground<'a> {
     pub fn limit_depth(&mut self, depth: i32) {
         self.facts.entry.depth = depth.clamp(1, self.facts.entry.depth);
         self.puppet.expect(&self.facts);
+    }
+
+    /// Writes words of memory, for all walks to come; a capsule has them as they are now.
+    ///
+    /// # Errors
+    /// [`PuppetError::Map`] if there is no such memory.
+    pub fn edit(&mut self, words: &[(Address, u64)]) -> Result<(), PuppetError> {
+        self.edits.extend_from_slice(words);
+        self.write_edits()
     }
 
     /// Walks once, from `registers`.
@@ -163,6 +176,7 @@ impl<'a> Ground<'a> {
             self.strayed = true;
             self.puppet.forget(&self.facts)?;
             self.bring_entry()?;
+            self.write_edits()?;
             if let Some(registers) = &keep.registers {
                 self.set(registers)?;
             }
@@ -190,6 +204,7 @@ impl<'a> Ground<'a> {
         self.strayed = true;
         self.puppet.forget(&self.facts)?;
         self.bring_entry()?;
+        self.write_edits()?;
         Ok((
             Capsule {
                 facts: self.facts.clone(),
@@ -202,23 +217,28 @@ impl<'a> Ground<'a> {
 
     /// Brings the page with the word that the walk returns to.
     fn bring_entry(&mut self) -> Result<(), PuppetError> {
-        let entry = self.facts.entry.stack.0;
-        self.puppet.bring(&self.source, entry)?;
-        self.puppet.set(
-            entry & !(PAGE - 1),
-            (entry % PAGE) as usize,
-            &self.facts.stub.0.to_le_bytes(),
-        )
+        self.write(Address(self.facts.entry.stack.0), self.facts.stub.0)
+    }
+
+    fn write_edits(&mut self) -> Result<(), PuppetError> {
+        for (address, word) in self.edits.clone() {
+            self.write(address, word)?;
+        }
+        Ok(())
     }
 
     fn set(&mut self, registers: &Registers) -> Result<(), PuppetError> {
         for (word, offset) in registers.words.iter().zip(arch::context_offsets()) {
             let Address(context) = self.facts.entry.context;
-            let at = context.wrapping_add(offset);
-            self.puppet.bring(&self.source, at)?;
-            self.puppet
-                .set(at & !(PAGE - 1), (at % PAGE) as usize, &word.to_le_bytes())?;
+            self.write(Address(context.wrapping_add(offset)), *word)?;
         }
         Ok(())
+    }
+
+    /// Writes a word that lies in one page, which is brought.
+    fn write(&mut self, Address(at): Address, word: u64) -> Result<(), PuppetError> {
+        self.puppet.bring(&self.source, at)?;
+        self.puppet
+            .set(at & !(PAGE - 1), (at % PAGE) as usize, &word.to_le_bytes())
     }
 }

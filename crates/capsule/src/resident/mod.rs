@@ -129,6 +129,13 @@ impl Resident {
         Ok(())
     }
 
+    /// Makes `word` what walks of the shown snapshot find at `address`; what they found before. `None`, and nothing is edited, if that is not the
+    /// address of a word on a page that a program may write. Stays until it is edited back, or another snapshot is shown.
+    pub fn edit(&mut self, address: Address, word: u64) -> Option<u64> {
+        self.shown?;
+        self.memory.edit(address.0, word)
+    }
+
     /// Walks the shown snapshot from `registers`, as when it was taken but for them and for `depth`.
     ///
     /// Allocates nothing.

@@ -33,6 +33,7 @@ pub(crate) fn page(material: Material<'_>) -> Page {
         context::thread(finding),
         context::registers(finding),
     ];
+    sections.extend(fault::edited_memory(finding));
     sections.extend(fault::fault(finding));
     sections.push(Section::new(
         "Code around the fault",

@@ -81,3 +81,26 @@ pub(super) fn backtrace(finding: &Finding) -> Section {
     };
     Section::new("Native backtrace", blocks)
 }
+
+/// Of a synthetic finding: what was written before the walk.
+pub(super) fn edited_memory(finding: &Finding) -> Option<Section> {
+    let memory = &finding.input.memory;
+    if memory.is_empty() {
+        return None;
+    }
+    let rows = memory.iter().map(|change| {
+        let words = [&change.edit, &change.address, &change.before, &change.after];
+        Line::new(true, words.map(String::clone))
+    });
+    let about = "Synthetic: these words of the snapshot were edited before the walk. No thread wrote them; without the edits the same \
+        registers end otherwise."
+        .to_owned();
+    let table = Block::Table {
+        head: vec!["edit", "address", "was", "became"],
+        rows: rows.collect(),
+    };
+    Some(Section::new(
+        "Edited memory",
+        vec![Block::Text(about), table],
+    ))
+}

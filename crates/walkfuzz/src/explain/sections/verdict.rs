@@ -54,6 +54,9 @@ fn reason(finding: &Finding) -> String {
              hardening, not a crash that a profiler is known to meet"
                 .to_owned()
         }
+        (FindingVerdict::Synthetic, _) => {
+            "the walk's memory was edited before it, so that it says nothing of what a thread can be in".to_owned()
+        }
         (FindingVerdict::Robustness, _) => {
             "a thread could be in this state by what its code does, but none of its class was observed".to_owned()
         }
