@@ -159,6 +159,10 @@ pub(crate) fn walk(args: &WalkArgs) -> Result<(), Failure> {
         let walked = text
             .lines()
             .find_map(|line| serde_json::from_str(line).ok());
+        // One that was still loading has nothing to say; what the others found stays.
+        if walked.is_none() && interrupt::seen() {
+            break;
+        }
         all.push(walked.ok_or_else(|| {
             Failure::environment(format_args!(
                 "the snapshots could not be walked ({}); its last words stand above",

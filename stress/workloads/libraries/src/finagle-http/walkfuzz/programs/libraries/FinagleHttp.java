@@ -68,6 +68,7 @@ public final class FinagleHttp implements Program {
 
     private static void check(Checks checks, int n, Response response) {
         checks.equal("status", 200, response.statusCode());
+        checks.piece();
         checks.same("Fibonacci number " + n + " from the server", Long.toString(fibonacci(n)), response.getContentString());
     }
 

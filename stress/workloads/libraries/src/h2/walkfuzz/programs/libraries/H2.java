@@ -79,7 +79,8 @@ public final class H2 implements Program {
             for (int i = 0; i < entries; i++) {
                 map.put(i * 7919 % entries, "value" + i);
             }
-            long version = store.commit();
+            long version = store.getCurrentVersion();
+            store.commit();
             for (int i = 0; i < entries; i += 2) {
                 map.remove(i);
             }

@@ -6,13 +6,17 @@ import java.net.URLClassLoader;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.util.Comparator;
-import java.util.List;
 import java.util.concurrent.atomic.AtomicInteger;
 import java.util.stream.Collectors;
 import java.util.stream.Stream;
 
 import dotty.tools.dotc.Main;
-import dotty.tools.dotc.reporting.Reporter;
+import dotty.tools.dotc.interfaces.AbstractFile;
+import dotty.tools.dotc.interfaces.CompilerCallback;
+import dotty.tools.dotc.interfaces.Diagnostic;
+import dotty.tools.dotc.interfaces.ReporterResult;
+import dotty.tools.dotc.interfaces.SimpleReporter;
+import dotty.tools.dotc.interfaces.SourceFile;
 
 import walkfuzz.programs.Checks;
 import walkfuzz.programs.Program;
@@ -42,13 +46,19 @@ public final class ScalaCompiler implements Program {
             Path file = own.resolve("Expressions.scala");
             // Another source each time: no result of an earlier round may do.
             Files.write(file, source.replace("FACTOR", Integer.toString(factor)).getBytes("UTF-8"));
-            Reporter reporter = Main.process(new String[] {"-usejavacp", "-d", own.toString(), file.toString()});
-            checks.holds("compiles: " + reporter.summary(), !reporter.hasErrors());
-            List<String> classes;
-            try (Stream<Path> files = Files.list(own)) {
-                classes = files.map(path -> path.getFileName().toString()).filter(name -> name.endsWith(".class")).collect(Collectors.toList());
-            }
-            checks.holds("classes made: " + classes.size(), classes.size() >= CLASSES_AT_LEAST);
+            StringBuilder errors = new StringBuilder();
+            AtomicInteger classes = new AtomicInteger();
+            SimpleReporter reporter = diagnostic -> errors.append(diagnostic.level() == Diagnostic.ERROR ? diagnostic.message() : "");
+            ReporterResult result = Main.process(new String[] {"-usejavacp", "-d", own.toString(), file.toString()}, reporter, new CompilerCallback() {
+                @Override
+                public void onClassGenerated(SourceFile from, AbstractFile to, String name) {
+                    classes.incrementAndGet();
+                    checks.piece();
+                }
+            });
+            checks.same("errors of the compiler", "", errors.toString());
+            checks.holds("compiles", !result.hasErrors());
+            checks.holds("classes made: " + classes, classes.get() >= CLASSES_AT_LEAST);
             try (URLClassLoader loader = new URLClassLoader(new URL[] {own.toUri().toURL()}, ScalaCompiler.class.getClassLoader())) {
                 Object answer = loader.loadClass("expressions.Answer").getMethod("answer", int.class).invoke(null, 7);
                 checks.same("answer of the compiled program", "((7 + 2) * FACTOR) = ".replace("FACTOR", "" + factor) + 9 * factor, answer);
