@@ -25,6 +25,8 @@ pub mod resident;
 mod resolve;
 #[cfg(not(target_arch = "x86_64"))]
 mod unsupported;
+#[cfg(target_arch = "x86_64")]
+mod walking;
 
 pub use capsule::{
     Capsule, Content, Entry, Facts, FaultOutcome, FileFacts, FileMapping, FramesOutcome, Layout,

@@ -261,6 +261,16 @@ pub(crate) unsafe fn leave(context: *mut libc::ucontext_t) {
     unsafe { set_context_pc(context, left as *const () as u64) };
 }
 
+/// Ends the interrupted walk from within its handler, which does not return: the kernel's way back costs a fifth of what a fault costs, and
+/// what it restores the walk's end throws away.
+///
+/// # Safety
+/// Called in a handler that interrupted a walk, and whose signals are not blocked while it runs (`SA_NODEFER`, an empty `sa_mask`).
+pub(crate) unsafe fn leave_at_once() -> ! {
+    // SAFETY: the caller's promise; `left` needs no stack.
+    unsafe { core::arch::asm!("jmp {left}", left = sym left, options(noreturn)) }
+}
+
 /// Sets the program counter in `context`.
 ///
 /// # Safety

@@ -17,14 +17,13 @@ use crate::capsule::{
 use crate::error::PuppetError;
 use crate::format::limits::PAGE;
 use crate::outcome::Ended;
+use crate::walking::TICKS;
 
 pub(crate) use tracee::{Stop, Tracee};
 
 /// Of `<asm-generic/siginfo.h>`: the address is not mapped; it is, but not for this.
 pub(crate) const SEGV_MAPERR: i32 = 1;
 pub(crate) const SEGV_ACCERR: i32 = 2;
-/// Ticks within one walk that make it a hang.
-const TICKS: u32 = 2;
 
 /// A page of the puppet's.
 #[derive(Debug)]

@@ -14,9 +14,8 @@ use crate::arch::{self, Machine};
 use crate::capsule::Protection;
 use crate::error::PuppetError;
 use crate::format::limits::{self, PAGE};
+use crate::walking::{TICK_US, set_clock};
 
-/// CPU time between two ticks of the child's timer. Two ticks in one walk are a hang.
-const TICK_US: i64 = 250_000;
 /// What a system-call stop looks like with `PTRACE_O_TRACESYSGOOD`.
 const SYSTEM_CALL_STOP: c_int = libc::SIGTRAP | 0x80;
 /// Not in libc yet (`<linux/ptrace.h>`).
@@ -440,23 +439,10 @@ fn wait(pid: pid_t) -> Result<c_int, PuppetError> {
 
 /// What the child does by itself: it asks to be traced, and stops. Ends with the error's number if it may not.
 fn stand_still() -> ! {
-    let tick = libc::timeval {
-        tv_sec: 0,
-        tv_usec: TICK_US,
-    };
-    let timer = libc::itimerval {
-        it_interval: tick,
-        it_value: tick,
-    };
     // SAFETY: system calls with valid arguments. The last one is made through `syscall`, whose instruction the tracer uses again.
     unsafe {
         libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL);
-        libc::syscall(
-            libc::SYS_setitimer,
-            libc::ITIMER_PROF,
-            &raw const timer,
-            std::ptr::null_mut::<c_void>(),
-        );
+        set_clock(TICK_US);
         if libc::ptrace(libc::PTRACE_TRACEME) != 0 {
             libc::_exit(*libc::__errno_location());
         }
