@@ -115,6 +115,16 @@ pub mod in_process {
         pub first_other: Option<Ended>,
         /// From the first walk to the last.
         pub took: Duration,
+        /// CPU time meanwhile.
+        pub cpu: Duration,
+    }
+
+    /// Measures nothing.
+    ///
+    /// # Errors
+    /// Always [`PuppetError::Unsupported`].
+    pub fn floor(_: u64) -> Result<Tally, InProcessError> {
+        Err(PuppetError::Unsupported.into())
     }
 
     /// Walks nothing.

@@ -426,5 +426,8 @@ fn fast_lane() {
         }
         agreed += 1;
     }
+    let floor = walkfuzz_capsule::in_process::floor(1000).unwrap();
+    assert_eq!((floor.walks, floor.identical), (1000, 1000));
+    assert!(!floor.cpu.is_zero(), "{floor:?}");
     println!("agreed on {agreed}");
 }

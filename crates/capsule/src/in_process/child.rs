@@ -7,7 +7,7 @@ use std::ptr::NonNull;
 
 use libc::{c_int, c_void, siginfo_t, ucontext_t};
 use seccompiler::BpfProgram;
-use walkfuzz_context::Address;
+use walkfuzz_context::{Address, Pc, Sp};
 
 use crate::arch;
 use crate::capsule::{
@@ -86,11 +86,11 @@ pub(crate) fn run(plan: &mut Plan, filter: &BpfProgram, report: NonNull<Report>)
         (report.state, report.address) = (COLLISION, address);
         exit(1);
     }
-    handle_signals(plan);
-    if seccompiler::apply_filter(filter).is_err() {
-        report.state = NO_FILTER;
-        exit(1);
-    }
+    // SAFETY: no walk is under way. The plan does not move any more.
+    unsafe { (*STATE.get()).plan = plan };
+    handle_signals(on_signal, &mut plan.signal_stack);
+    set_clock(TICK_US);
+    confine(filter, report);
     let mut changed_is_known = false;
     let mut last = None;
     let mut last_is_identical = false;
@@ -116,6 +116,46 @@ pub(crate) fn run(plan: &mut Plan, filter: &BpfProgram, report: NonNull<Report>)
     }
     report.state = DONE;
     exit(0)
+}
+
+/// Faults and leaves, as often as that, and ends the process.
+pub(crate) fn fault_only(
+    times: u64,
+    signal_stack: &mut [u8],
+    filter: &BpfProgram,
+    report: NonNull<Report>,
+) -> ! {
+    // SAFETY: as in `run`.
+    let report = unsafe { &mut *report.as_ptr() };
+    handle_signals(leave_only, signal_stack);
+    confine(filter, report);
+    for _ in 0..times {
+        // SAFETY: nothing is mapped there, nothing was pushed, and the handler is installed.
+        unsafe { arch::enter(&NOWHERE) };
+        report.walks += 1;
+        report.identical += 1;
+    }
+    report.state = DONE;
+    exit(0)
+}
+
+/// A call that faults at once.
+const NOWHERE: Entry = Entry {
+    function: Pc(0),
+    trace: Address(0),
+    depth: 0,
+    context: Address(0),
+    stack: Sp(0),
+    thread: Address(0),
+    float_control: 0,
+};
+
+/// Gives up system calls, or ends the process.
+fn confine(filter: &BpfProgram, report: &mut Report) {
+    if seccompiler::apply_filter(filter).is_err() {
+        report.state = NO_FILTER;
+        exit(1);
+    }
 }
 
 fn exit(code: i32) -> ! {
@@ -149,16 +189,17 @@ fn map(plan: &Plan) -> Result<(), u64> {
     Ok(())
 }
 
-/// Handlers that may be left without a return to the kernel: their signals are not blocked while they run.
-fn handle_signals(plan: &mut Plan) {
-    let state = STATE.get();
-    // SAFETY: no walk is under way; the handler is installed before the first one, with a stack of its own that lives as long as the process.
+type Handler = unsafe extern "C" fn(c_int, *mut siginfo_t, *mut c_void);
+
+/// Installs a handler that may be left without a return to the kernel: its signals are not blocked while it runs. `stack` lives as long as the
+/// process.
+fn handle_signals(handler: Handler, stack: &mut [u8]) {
+    // SAFETY: no walk is under way; the handler is installed before the first one. All-zero is a valid action and a valid set.
     unsafe {
-        (*state).plan = plan;
         // Without it the first fault ends the process, as without a handler.
-        let _ = take_signal_stack(&mut plan.signal_stack);
+        let _ = take_signal_stack(stack);
         let mut action: libc::sigaction = std::mem::zeroed();
-        action.sa_sigaction = on_signal as *const () as usize;
+        action.sa_sigaction = handler as *const () as usize;
         action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER;
         for signal in [
             libc::SIGSEGV,
@@ -175,7 +216,6 @@ fn handle_signals(plan: &mut Plan) {
         libc::sigemptyset(&mut none);
         libc::sigprocmask(libc::SIG_SETMASK, &none, ptr::null_mut());
     }
-    set_clock(TICK_US);
 }
 
 /// The capsule's page at this address, as it is now.
@@ -279,6 +319,12 @@ unsafe extern "C" fn on_signal(signal: c_int, info: *mut siginfo_t, context: *mu
         // SAFETY: a walk is under way; no signal is blocked.
         unsafe { arch::leave_at_once() };
     }
+}
+
+/// The least that a handler can do.
+unsafe extern "C" fn leave_only(_: c_int, _: *mut siginfo_t, _: *mut c_void) {
+    // SAFETY: `fault_only` is in its call; no signal is blocked.
+    unsafe { arch::leave_at_once() }
 }
 
 /// How the walk ended; `None` if it goes on.
