@@ -111,6 +111,14 @@ impl Layout {
         }
     }
 
+    /// Adds a range that overlaps none.
+    pub(crate) fn insert(&mut self, range: Range<u64>, protection: Protection) {
+        let at = self
+            .ranges
+            .partition_point(|(known, _)| known.start < range.start);
+        self.ranges.insert(at, (range, protection));
+    }
+
     /// All ranges, by address.
     #[must_use]
     pub fn ranges(&self) -> &[(Range<u64>, Protection)] {
@@ -263,6 +271,12 @@ pub struct Facts {
     pub expected: Outcome,
     /// Files of which pages are taken by reference, or that a debugger should know.
     pub files: Vec<FileFacts>,
+    /// Functions of libc that the walk calls and that are shims here.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shims: Vec<String>,
+    /// Why there are pages of libc's code nevertheless; empty if there are none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub libc_code: String,
     /// The walker's name, `agct`.
     pub walker: String,
     /// The signature of the finding; empty for a healthy walk.

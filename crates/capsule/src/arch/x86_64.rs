@@ -1,5 +1,8 @@
 //! x86_64, System V.
 
+#[path = "x86_64_shims.rs"]
+mod shims;
+
 use core::arch::naked_asm;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
@@ -8,6 +11,8 @@ use walkfuzz_context::{Arch, Registers};
 
 use crate::capsule::{Entry, PageBytes};
 use crate::format::limits::PAGE;
+
+pub(crate) use shims::{shims, thread_values};
 
 /// What ptrace reads and sets.
 #[derive(Clone, Copy, Debug)]

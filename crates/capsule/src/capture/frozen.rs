@@ -83,6 +83,31 @@ impl Frozen {
         facts.collect()
     }
 
+    /// Whether this is an address in libc or in the program that loads libraries: one of the files that a system's libc is made of.
+    pub(crate) fn is_libc(&self, address: u64) -> bool {
+        const NAMES: [&str; 6] = ["libc.so", "libc-", "ld-", "libpthread", "libm.so", "libm-"];
+        self.file_at(address)
+            .is_some_and(|(name, _)| NAMES.iter().any(|begin| name.starts_with(begin)))
+    }
+
+    /// The file that is mapped at an address, and how far from its first byte that is: `libc.so.6+0x8ab00`.
+    pub(crate) fn name_of(&self, address: u64) -> String {
+        self.file_at(address).map_or_else(
+            || format!("{address:#x}"),
+            |(name, offset)| format!("{name}+{offset:#x}"),
+        )
+    }
+
+    fn file_at(&self, address: u64) -> Option<(&str, u64)> {
+        let all = self.maps.all();
+        let mut holding = all
+            .iter()
+            .filter(|mapping| (mapping.span.start.0..mapping.span.end.0).contains(&address));
+        let mapping = holding.next()?;
+        let name = Path::new(&*mapping.path).file_name()?.to_str()?;
+        Some((name, address - mapping.span.start.0 + mapping.offset))
+    }
+
     fn mapped<'a>(&'a self, file: &'a KnownFile) -> impl Iterator<Item = &'a Mapping> {
         let is_file = |mapping: &&Mapping| Path::new(&*mapping.path) == file.path;
         self.maps.all().iter().filter(is_file)

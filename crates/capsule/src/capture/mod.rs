@@ -11,6 +11,7 @@
 mod again;
 mod frozen;
 mod minimise;
+mod shim;
 mod whole;
 
 use std::collections::BTreeMap;
@@ -102,7 +103,7 @@ pub fn capture(request: &Request) -> Result<(Capsule, Effort), CaptureError> {
     let source = Frozen::new(Tracee::spawn()?)?;
     let mut verifier = Tracee::spawn()?;
     effort.fork = began.elapsed();
-    let layout = source.layout();
+    let mut layout = source.layout();
     let stub = free_pages(&layout).ok_or(CaptureError::NoRoom)?;
     let entry = Entry {
         function: request.function,
@@ -127,6 +128,8 @@ pub fn capture(request: &Request) -> Result<(Capsule, Effort), CaptureError> {
             near_misses: 0,
         }),
         files: source.files(&request.files),
+        shims: Vec::new(),
+        libc_code: String::new(),
         walker: request.walker.clone(),
         signature: request.signature.clone(),
         perturbation: request.perturbation.clone(),
@@ -152,6 +155,11 @@ pub fn capture(request: &Request) -> Result<(Capsule, Effort), CaptureError> {
     })?;
     let demanded = puppet.walk_on_demand(&source)?;
     verified_as(&facts, &demanded)?;
+    if request.whole.is_empty() {
+        shim::shim(&mut puppet, &source, &mut facts, &mut layout)?;
+    } else {
+        facts.libc_code = "other walks than the captured one may call it".to_owned();
+    }
     effort.verify = began.elapsed() - effort.fork;
     effort.lines.0 = minimise::lines(&puppet);
     if request.minimise {

@@ -176,6 +176,40 @@ impl Puppet {
         Ok(())
     }
 
+    /// Adds a page.
+    pub(crate) fn add(
+        &mut self,
+        address: u64,
+        protection: Protection,
+        bytes: &PageBytes,
+    ) -> Result<(), PuppetError> {
+        self.tracee.map(address, 1, protection)?;
+        self.tracee.write(address, bytes)?;
+        let bytes = Box::new(*bytes);
+        self.images.insert(address, Image { protection, bytes });
+        Ok(())
+    }
+
+    /// Takes a page away.
+    pub(crate) fn remove(&mut self, address: u64) -> Result<(), PuppetError> {
+        self.images.remove(&address);
+        self.tracee.unmap(address, 1)
+    }
+
+    /// Where in pages of data this word stands when the walk begins: page and offset.
+    pub(crate) fn find(&self, word: u64) -> Vec<(u64, usize)> {
+        let wanted = word.to_le_bytes();
+        let data = self
+            .images
+            .iter()
+            .filter(|(_, image)| !image.protection.execute());
+        data.flat_map(|(&page, image)| {
+            let words = image.bytes.as_chunks::<8>().0.iter().enumerate();
+            words.filter_map(move |(index, word)| (*word == wanted).then_some((page, index * 8)))
+        })
+        .collect()
+    }
+
     /// The pages.
     pub(crate) fn images(&self) -> &BTreeMap<u64, Image> {
         &self.images

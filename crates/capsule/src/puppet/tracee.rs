@@ -213,6 +213,17 @@ impl Tracee {
         })
     }
 
+    /// Unmaps `pages` pages at `address`.
+    pub(crate) fn unmap(&mut self, address: u64, pages: u64) -> Result<(), PuppetError> {
+        match self.system_call(libc::SYS_munmap, [address, pages * PAGE, 0, 0, 0, 0])? {
+            0 => Ok(()),
+            answer => Err(PuppetError::Map {
+                address,
+                source: io::Error::from_raw_os_error((answer.wrapping_neg() & 0xfff) as i32),
+            }),
+        }
+    }
+
     /// Writes to the child's memory, whatever its protection.
     pub(crate) fn write(&self, address: u64, bytes: &[u8]) -> Result<(), PuppetError> {
         self.memory

@@ -105,6 +105,7 @@ fn same_again(file: &Path, folder: &Path) {
         );
         assert!(said["milliseconds_median"].as_f64().unwrap() < 100.0);
     }
+    no_code_of_libc(&Capsule::read(file).unwrap());
     let small = folder.join("small.wfcap");
     replay(file).arg("--refer").arg(&small).assert().code(0);
     let sizes = [file, &small].map(|path| fs::metadata(path).unwrap().len());
@@ -154,6 +155,27 @@ fn same_again(file: &Path, folder: &Path) {
         2,
         "refused: its walk wants to make system call 59",
     );
+}
+
+/// Another libc changes nothing, and its code is nobody's to pass on.
+fn no_code_of_libc(capsule: &Capsule) {
+    let facts = &capsule.facts;
+    eprintln!("note: shims {:?} {}", facts.shims, facts.libc_code);
+    let libc = facts
+        .files
+        .iter()
+        .find(|file| file.name.starts_with("libc."));
+    let mappings = &libc.unwrap().mappings;
+    assert!(mappings.len() > 2, "{mappings:?}");
+    let code = capsule
+        .pages
+        .iter()
+        .filter(|(_, page)| page.protection.execute());
+    let of_libc = code.filter(|(address, _)| {
+        let mut holding = mappings.iter();
+        holding.any(|mapping| (mapping.start..mapping.end).contains(address))
+    });
+    assert_eq!(of_libc.count(), 0, "{}", facts.libc_code);
 }
 
 #[test]
