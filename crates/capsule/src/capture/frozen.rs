@@ -132,3 +132,26 @@ fn dynamic_section(path: &Path) -> Option<u64> {
 fn protection(mapping: &Mapping) -> Protection {
     Protection::new(mapping.readable, mapping.writable, mapping.executable)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dynamic_sections_are_found() {
+        let maps = Maps::parse(&std::fs::read_to_string("/proc/self/maps").unwrap()).unwrap();
+        let libc = maps
+            .all()
+            .iter()
+            .find(|mapping| mapping.path.contains("/libc.so"))
+            .unwrap();
+        let path = Path::new(&*libc.path);
+        let offset = dynamic_section(path).unwrap();
+        assert_eq!(libc.offset, 0, "its first mapping");
+        // A dynamic section begins with a library that is needed (DT_NEEDED).
+        let at = (libc.span.start.0 + offset) as *const u64;
+        // SAFETY: mapped by the dynamic loader, which reads it as well.
+        assert_eq!(unsafe { at.read() }, 1);
+        assert_eq!(dynamic_section(Path::new("/dev/null")), None);
+    }
+}

@@ -2,6 +2,7 @@
 //!
 //! The child has no handlers: what the JVM's handler would do at a SafeFetch load, the judge does. Every other fault ends the walk.
 
+mod permission;
 mod tracee;
 
 use std::collections::BTreeMap;
