@@ -121,3 +121,103 @@ fn without_its_libjvm_it_is_unknown() {
         fails(&mut command, 4, sentence);
     }
 }
+
+#[test]
+#[cfg_attr(not(target_arch = "x86_64"), ignore = "replays on x86_64 only")]
+fn a_page_over_the_replayer_itself_is_named() {
+    // Where Linux puts a program if it is told not to choose at random.
+    const PROGRAM: u64 = 0x5555_5555_4000;
+    let home = folder();
+    let mut capsule = example();
+    for page in capsule.pages.values_mut() {
+        page.entry = Content::Zero;
+    }
+    let page = capsule.pages.values().next().unwrap().clone();
+    capsule.pages.insert(PROGRAM, page);
+    let file = home.path().join("over.wfcap");
+    capsule.write(&file).unwrap();
+    let program = walkfuzz();
+    let replay = |more: &[&str]| {
+        std::process::Command::new("setarch")
+            .arg("-R")
+            .arg(program.get_program())
+            .arg("replay")
+            .arg(&file)
+            .args(more)
+            .output()
+    };
+    let Ok(fast) = replay(&["--in-process"]) else {
+        eprintln!("skip: no setarch on this machine");
+        return;
+    };
+    let said = String::from_utf8(fast.stderr).unwrap();
+    assert_eq!(fast.status.code(), Some(3), "{said}");
+    let sentence =
+        format!("error: this program lies where the capsule's page at {PROGRAM:#x} must be");
+    assert!(said.starts_with(&sentence), "{said}");
+    // The judge's process has nothing left that could be in the way.
+    let judged = replay(&[]).unwrap();
+    assert_eq!(judged.status.code(), Some(1), "{judged:?}");
+}
+
+#[test]
+#[cfg_attr(not(target_arch = "x86_64"), ignore = "replays on x86_64 only")]
+fn a_path_in_a_capsule_is_never_opened() {
+    let home = folder();
+    let planted = home.path().join("planted");
+    fs::write(&planted, [0x90; 1 << 16]).unwrap();
+    let link = home.path().join("libjvm.so");
+    std::os::unix::fs::symlink(&planted, &link).unwrap();
+    let above = format!(
+        "{}/../{}/planted",
+        home.path().display(),
+        home.path().file_name().unwrap().display()
+    );
+    for (name, path) in [
+        ("libjvm.so", planted.display().to_string()),
+        ("libjvm.so", link.display().to_string()),
+        ("libjvm.so", above),
+        ("../libjvm.so", planted.display().to_string()),
+        ("../../etc/passwd", "/etc/passwd".to_owned()),
+    ] {
+        let mut capsule = example();
+        (capsule.facts.files[0].name, capsule.facts.files[0].path) = (name.into(), path);
+        let file = home.path().join("walk.wfcap");
+        capsule.write(&file).unwrap();
+        let mut command = walkfuzz();
+        command.arg("replay").arg(&file);
+        let sentence = format!("unknown: needs build id abcd ({name} of JDK 17.0.15)");
+        fails(&mut command, 4, &sentence);
+    }
+    let left = fs::read_dir(home.path()).unwrap().count();
+    assert_eq!(left, 3, "nothing is written");
+}
+
+#[test]
+#[cfg_attr(not(target_arch = "x86_64"), ignore = "replays on x86_64 only")]
+fn a_capsule_that_calls_execve_is_refused_in_both_lanes() {
+    let home = folder();
+    let mut capsule = example();
+    for page in capsule.pages.values_mut() {
+        page.entry = Content::Zero;
+    }
+    let at = capsule.facts.entry.function.0;
+    let mut code = [0; 4096];
+    // mov eax, 59; syscall
+    for (offset, byte) in ((at % 4096) as usize..).zip([0xb8, 59, 0, 0, 0, 0x0f, 0x05]) {
+        code[offset] = byte;
+    }
+    let page = capsule.pages.get_mut(&(at & !4095)).unwrap();
+    page.entry = Content::Bytes(Box::new(code));
+    let file = home.path().join("execve.wfcap");
+    capsule.write(&file).unwrap();
+    for more in [&[][..], &["--loop"], &["--in-process"]] {
+        let mut command = walkfuzz();
+        command.arg("replay").arg(&file).args(more);
+        fails(
+            &mut command,
+            2,
+            "refused: its walk wants to make system call 59",
+        );
+    }
+}
