@@ -55,6 +55,11 @@ impl Protection {
         self.0 & 1 != 0
     }
 
+    /// Whether it holds what a walk reads and does not run. What may be written and executed is generated code: walkers read its headers.
+    pub(crate) const fn is_data(self) -> bool {
+        !self.execute() || self.write()
+    }
+
     pub(crate) const fn without_write(self) -> Self {
         Self(self.0 & !2)
     }
@@ -283,10 +288,26 @@ pub struct Facts {
     pub signature: String,
     /// The perturbation's text form; empty for an untouched context.
     pub perturbation: String,
+    /// What the perturbation was applied to; absent in a healthy walk.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub perturbed: Option<Perturbed>,
     /// The JVM's version.
     pub jvm: String,
     /// Version of walkfuzz that wrote it.
     pub walkfuzz: String,
+}
+
+/// What a perturbation was applied to: with it the capsule can be walked from other perturbations of the same moment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Perturbed {
+    /// The registers as the kernel delivered them.
+    #[serde(with = "hexadecimal::registers")]
+    pub untouched: Registers,
+    /// The perturbation's tier.
+    pub tier: String,
+    /// What the value classes that it names resolve to, as far as their selectors go.
+    pub values: BTreeMap<String, Vec<u64>>,
 }
 
 /// One walk: what it reads, and what must come of it.
@@ -300,7 +321,40 @@ pub struct Capsule {
     pub pages: BTreeMap<u64, Page>,
 }
 
+impl Capsule {
+    /// The words of data that are not zero when the walk begins, by address: after minimising those that the outcome needs. Code is left out,
+    /// and where the walk returns to.
+    pub fn words(&self) -> impl Iterator<Item = (Address, u64)> + '_ {
+        let data = self
+            .pages
+            .iter()
+            .filter(|(_, page)| page.protection.is_data());
+        let pages = data.filter_map(|(address, page)| match &page.entry {
+            Content::Bytes(bytes) => Some((*address, bytes)),
+            Content::Zero | Content::File { .. } => None,
+        });
+        let words = pages.flat_map(|(address, bytes)| {
+            let (words, _) = bytes.as_chunks::<8>();
+            (address..)
+                .step_by(8)
+                .zip(words.iter().map(|word| u64::from_le_bytes(*word)))
+        });
+        let entry = self.facts.entry.stack.0;
+        words
+            .filter(move |(address, word)| *word != 0 && *address != entry)
+            .map(|(address, word)| (Address(address), word))
+    }
+}
+
 impl Facts {
+    /// The name of the register that the word at `address` is of in the walk's context.
+    #[must_use]
+    pub fn register_at(&self, address: Address) -> Option<&'static str> {
+        let offset = address.0.checked_sub(self.entry.context.0)?;
+        let index = arch::context_offsets().position(|known| known == offset)?;
+        self.architecture().register_names().get(index).copied()
+    }
+
     /// The architecture, which reading has checked to be this program's.
     #[must_use]
     pub fn architecture(&self) -> Arch {

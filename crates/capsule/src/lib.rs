@@ -30,7 +30,7 @@ mod walking;
 
 pub use capsule::{
     Capsule, Content, Entry, Facts, FaultOutcome, FileFacts, FileMapping, FramesOutcome, Layout,
-    Outcome, Page, PageBytes, Protection, SafeFetch, VERSION,
+    Outcome, Page, PageBytes, Perturbed, Protection, SafeFetch, VERSION,
 };
 pub use error::{CaptureError, FormatError, InProcessError, PuppetError, ResidentError};
 pub use example::example;

@@ -5,9 +5,9 @@ pub mod capture {
     use std::path::PathBuf;
     use std::time::Duration;
 
-    use walkfuzz_context::{Address, Pc};
+    use walkfuzz_context::{Address, Pc, Registers};
 
-    use crate::{Capsule, CaptureError, PuppetError, SafeFetch};
+    use crate::{Capsule, CaptureError, Ended, Facts, Perturbed, PuppetError, SafeFetch};
 
     /// A file that a capsule names.
     #[derive(Clone, Debug)]
@@ -33,18 +33,77 @@ pub mod capture {
         pub safefetch: Vec<SafeFetch>,
         /// Libraries that a debugger should know.
         pub files: Vec<KnownFile>,
-        /// Whether lines that the outcome does not need become zeros.
-        pub minimise: bool,
-        /// Memory that is kept although this walk does not read it.
-        pub whole: Vec<std::ops::Range<u64>>,
         /// The walker's name.
         pub walker: String,
+        /// The JVM's version.
+        pub jvm: String,
+        /// What is kept of it.
+        pub keep: Keep,
+    }
+
+    /// What becomes a capsule.
+    #[derive(Clone, Debug, Default)]
+    pub struct Keep {
+        /// Where the walk begins.
+        pub registers: Option<Registers>,
         /// The finding's signature.
         pub signature: String,
         /// The perturbation's text form.
         pub perturbation: String,
-        /// The JVM's version.
-        pub jvm: String,
+        /// What it was applied to.
+        pub perturbed: Option<Perturbed>,
+        /// Whether words that the outcome does not need become zeros.
+        pub minimise: bool,
+        /// Memory that is kept although this walk does not read it.
+        pub whole: Vec<std::ops::Range<u64>>,
+    }
+
+    /// A moment's memory, of which there is none.
+    pub struct Ground<'a>(&'a Capsule);
+
+    impl Ground<'static> {
+        /// Makes none.
+        ///
+        /// # Errors
+        /// Always [`PuppetError::Unsupported`].
+        pub fn of_process(_: &Request) -> Result<Self, CaptureError> {
+            Err(PuppetError::Unsupported.into())
+        }
+    }
+
+    impl<'a> Ground<'a> {
+        /// Makes none.
+        ///
+        /// # Errors
+        /// Always [`PuppetError::Unsupported`].
+        pub fn of_capsule(_: &'a Capsule) -> Result<Self, CaptureError> {
+            Err(PuppetError::Unsupported.into())
+        }
+
+        /// What the walks have in common.
+        #[must_use]
+        pub fn facts(&self) -> &Facts {
+            &self.0.facts
+        }
+
+        /// Does nothing.
+        pub fn limit_depth(&mut self, _: i32) {}
+
+        /// Never walks.
+        ///
+        /// # Errors
+        /// Always [`PuppetError::Unsupported`].
+        pub fn walk(&mut self, _: &Registers) -> Result<Ended, PuppetError> {
+            Err(PuppetError::Unsupported)
+        }
+
+        /// Keeps nothing.
+        ///
+        /// # Errors
+        /// Always [`PuppetError::Unsupported`].
+        pub fn capsule(&mut self, _: &Keep) -> Result<(Capsule, Effort), CaptureError> {
+            Err(PuppetError::Unsupported.into())
+        }
     }
 
     /// How much a capture took.

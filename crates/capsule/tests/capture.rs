@@ -10,7 +10,7 @@ use std::ffi::c_void;
 use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use walkfuzz_capsule::capture::{KnownFile, Request, capture};
+use walkfuzz_capsule::capture::{Keep, KnownFile, Request, capture};
 use walkfuzz_capsule::{
     Capsule, CaptureError, Content, Ended, Outcome, Puppet, PuppetError, SafeFetch,
 };
@@ -61,12 +61,16 @@ impl World {
             context: Address(self.context.as_ptr() as u64),
             safefetch: Vec::new(),
             files: Vec::new(),
-            minimise: true,
-            whole: Vec::new(),
             walker: "planted".into(),
-            signature: "SIGSEGV|planted|planted".into(),
-            perturbation: "sp+=8".into(),
             jvm: "17.0.0".into(),
+            keep: Keep {
+                registers: None,
+                signature: "SIGSEGV|planted|planted".into(),
+                perturbation: "sp+=8".into(),
+                perturbed: None,
+                minimise: true,
+                whole: Vec::new(),
+            },
         }
     }
 }
@@ -227,19 +231,16 @@ fn a_walk_that_returns_keeps_its_frames() {
 #[test]
 fn only_what_the_walk_needs_is_kept() {
     let mut world = World::new();
-    // A secret beside each word that is read, and one on a page that is not.
+    // A secret right beside each word that is read, and one on a page that is not.
     let secret = 0x5ec2_e75e_c2e7_5ec2_u64;
     for index in 0..8 {
-        world.heap[index * 4096 + 64] = secret;
+        world.heap[index * 4096 + 1] = secret;
         world.heap[index * 4096 + 1024] = secret;
     }
     let request = world.request(faults);
-    let (whole, _) = capture(&Request {
-        minimise: false,
-        whole: Vec::new(),
-        ..request.clone()
-    })
-    .unwrap();
+    let mut of_whole = request.clone();
+    of_whole.keep.minimise = false;
+    let (whole, _) = capture(&of_whole).unwrap();
     let (capsule, effort) = capture(&request).unwrap();
     let has = |capsule: &Capsule| {
         let core = capsule.to_core();

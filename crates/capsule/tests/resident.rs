@@ -10,7 +10,7 @@ use std::ffi::c_void;
 use std::path::Path;
 use std::process::Command;
 
-use walkfuzz_capsule::capture::{Request, again, capture};
+use walkfuzz_capsule::capture::{Ground, Keep, Request, capture};
 use walkfuzz_capsule::resident::Resident;
 use walkfuzz_capsule::{Capsule, Ended, Outcome, ResidentError};
 use walkfuzz_context::{Address, Arch, Pc, Registers};
@@ -79,13 +79,13 @@ fn take(path: &Path) -> (Capsule, u64) {
         context: Address(&raw const *world.context as u64),
         safefetch: Vec::new(),
         files: Vec::new(),
-        minimise: false,
-        #[expect(clippy::single_range_in_vec_init, reason = "a list of ranges")]
-        whole: vec![words..half],
         walker: "planted".into(),
-        signature: String::new(),
-        perturbation: String::new(),
         jvm: "17.0.0".into(),
+        keep: Keep {
+            #[expect(clippy::single_range_in_vec_init, reason = "a list of ranges")]
+            whole: vec![words..half],
+            ..Keep::default()
+        },
     })
     .unwrap();
     capsule.write(path).unwrap();
@@ -198,14 +198,24 @@ fn elsewhere(path: &Path) {
         other => panic!("{other}"),
     };
     assert_eq!((frames(&mut resident), frames(&mut resident)), (3, 3));
+    let mut ground = Ground::of_capsule(&capsule).unwrap();
     let mut judged = 0;
     for seed in 0..60 {
         let registers = registers(&untouched, seed);
-        let Ended::Outcome(here) = resident.walk(&registers, 32) else {
-            assert!(again(&capsule, &registers, 32, "", "").is_err());
+        let here = resident.walk(&registers, 32);
+        // Whatever was walked before.
+        assert_eq!(ground.walk(&registers).unwrap(), here, "seed {seed}");
+        let keep = Keep {
+            registers: Some(registers),
+            minimise: true,
+            ..Keep::default()
+        };
+        let Ended::Outcome(here) = here else {
+            assert!(ground.capsule(&keep).is_err());
             continue;
         };
-        let small = again(&capsule, &registers, 32, "SIGSEGV|planted|planted", "rbp=1")
+        let (small, _) = ground
+            .capsule(&keep)
             .unwrap_or_else(|error| panic!("seed {seed}, {here}: {error}"));
         assert_eq!(small.facts.expected, here, "seed {seed}");
         assert!(small.pages.len() < 40, "{}", small.pages.len());

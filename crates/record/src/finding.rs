@@ -185,6 +185,12 @@ pub struct FindingMoment {
     pub walked_instruction: Option<String>,
     /// Memory around the context, by address, at most [`MOST_WORDS`].
     pub words: Vec<MemoryWord>,
+    /// Memory that the outcome needs: words of data that the capsule could not do without, the most telling first, at most [`MOST_WORDS`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub needed: Vec<MemoryWord>,
+    /// How many there are.
+    #[serde(default)]
+    pub needed_in_all: u64,
 }
 
 /// The code that the walked pc lies in.

@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::corpus::args::CorpusCommand;
+use crate::stress::args::StressArgs;
 use crate::variants::args::VariantsArgs;
 
 /// What stands under the help text.
@@ -41,6 +42,8 @@ pub(crate) enum Command {
     Report(ReportArgs),
     /// Walk what a capsule holds again, without a JVM, and say whether it ends the same.
     Replay(ReplayArgs),
+    /// Look for the smallest perturbation that does the same in a capsule, and keep no word that it does not need.
+    Minimise(MinimiseArgs),
     /// Take snapshots: capsules that walks from other registers are made in, without a JVM.
     #[command(subcommand)]
     Snapshots(SnapshotsCommand),
@@ -54,6 +57,8 @@ pub(crate) enum Command {
     Bench(BenchArgs),
     /// Try a finding on every installed JDK, collector and compiler mode; or on the patch levels of one JDK.
     Variants(VariantsArgs),
+    /// Sample real programs over a matrix of JVMs, flags, walkers, clocks and workloads; a verdict for each cell.
+    Stress(Box<StressArgs>),
     /// Keep findings as files, and replay them.
     #[command(subcommand)]
     Corpus(CorpusCommand),
@@ -347,6 +352,25 @@ pub(crate) struct ReplayArgs {
     /// Write the capsule again, with pages that are unchanged in a libjvm on this machine by reference.
     #[arg(long, value_name = "FILE")]
     pub(crate) refer: Option<PathBuf>,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+    walkfuzz minimise walkfuzz-runs/RUN/capsules/ID.wfcap
+    walkfuzz minimise FILE --out smaller.wfcap
+
+Only what the file holds is walked: a candidate that reads another page is not taken. Findings in a run folder are
+minimised already.")]
+pub(crate) struct MinimiseArgs {
+    /// The capsule of a fault.
+    pub(crate) file: PathBuf,
+    /// Write the smallest form there.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
     /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,

@@ -8,27 +8,28 @@
 //!
 //! Contract: the caller has room on its stack for the walk and some kilobytes more, and holds no lock that a forked child would need.
 
-mod again;
 mod frozen;
+mod ground;
 mod minimise;
 mod shim;
 mod whole;
 
 use std::collections::BTreeMap;
-use std::ops::Range;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use walkfuzz_context::{Address, Arch, Pc, Sp};
 
 use crate::arch;
-use crate::capsule::{Capsule, Content, Entry, Facts, Page, SafeFetch, VERSION};
+use crate::capsule::{
+    Capsule, Content, Entry, Facts, FramesOutcome, Layout, Outcome, Page, SafeFetch, VERSION,
+};
 use crate::error::CaptureError;
 use crate::format::limits::{self, PAGE};
 use crate::outcome::Ended;
-use crate::puppet::{Absent, Puppet, Tracee, Walk, judge};
+use crate::puppet::{Puppet, Tracee};
 
-pub use again::again;
+pub use ground::{Ground, Keep};
 
 use frozen::Frozen;
 
@@ -64,18 +65,12 @@ pub struct Request {
     pub safefetch: Vec<SafeFetch>,
     /// Libraries that a debugger should know, libjvm first.
     pub files: Vec<KnownFile>,
-    /// Whether lines that the outcome does not need become zeros.
-    pub minimise: bool,
-    /// Memory that is kept although this walk does not read it: what is mapped in these ranges and may be accessed. Others start there.
-    pub whole: Vec<Range<u64>>,
     /// What the capsule says of itself: the walker's name.
     pub walker: String,
-    /// The finding's signature; empty for a healthy walk.
-    pub signature: String,
-    /// The perturbation's text form.
-    pub perturbation: String,
     /// The JVM's version.
     pub jvm: String,
+    /// What is kept of it.
+    pub keep: Keep,
 }
 
 /// How much a capture took.
@@ -98,13 +93,17 @@ pub struct Effort {
 /// # Errors
 /// [`CaptureError`]; [`CaptureError::Unverified`] if the walk depends on more than memory.
 pub fn capture(request: &Request) -> Result<(Capsule, Effort), CaptureError> {
-    let began = Instant::now();
-    let mut effort = Effort::default();
-    let source = Frozen::new(Tracee::spawn()?)?;
-    let mut verifier = Tracee::spawn()?;
-    effort.fork = began.elapsed();
-    let mut layout = source.layout();
-    let stub = free_pages(&layout).ok_or(CaptureError::NoRoom)?;
+    Ground::of_process(request)?.capsule(&request.keep)
+}
+
+/// What is known before the first walk.
+fn facts_of(
+    request: &Request,
+    source: &Frozen,
+    verifier: &Tracee,
+    layout: &Layout,
+) -> Result<Facts, CaptureError> {
+    let stub = free_pages(layout).ok_or(CaptureError::NoRoom)?;
     let entry = Entry {
         function: request.function,
         trace: request.trace,
@@ -114,15 +113,15 @@ pub fn capture(request: &Request) -> Result<(Capsule, Effort), CaptureError> {
         thread: Address(arch::thread_pointer(&verifier.machine()?)),
         float_control: arch::float_control(&verifier.float_state()?),
     };
-    let mut facts = Facts {
+    Ok(Facts {
         version: VERSION,
         arch: Arch::NATIVE.name().to_owned(),
         page_size: PAGE,
         entry,
         stub: Address(stub),
         safefetch: request.safefetch.clone(),
-        // Known below.
-        expected: crate::capsule::Outcome::Frames(crate::capsule::FramesOutcome {
+        // Known after it.
+        expected: Outcome::Frames(FramesOutcome {
             frames: 0,
             hash: 0,
             near_misses: 0,
@@ -131,53 +130,12 @@ pub fn capture(request: &Request) -> Result<(Capsule, Effort), CaptureError> {
         shims: Vec::new(),
         libc_code: String::new(),
         walker: request.walker.clone(),
-        signature: request.signature.clone(),
-        perturbation: request.perturbation.clone(),
+        signature: request.keep.signature.clone(),
+        perturbation: request.keep.perturbation.clone(),
+        perturbed: request.keep.perturbed.clone(),
         jvm: request.jvm.clone(),
         walkfuzz: env!("CARGO_PKG_VERSION").to_owned(),
-    };
-    verifier.map_stub(stub)?;
-    verifier.set_float_state(&arch::float_at_entry(&entry))?;
-    verifier.write(entry.stack.0, &stub.to_le_bytes())?;
-    let verified = judge(&mut verifier, &Walk::of(&facts), &mut |_, _| {
-        Ok(Absent::Unmapped)
-    })?;
-    let Ended::Outcome(expected) = verified else {
-        return Err(CaptureError::NoOutcome(Box::new(verified)));
-    };
-    facts.expected = expected;
-    let mut puppet = Puppet::empty(verifier, &facts, layout.clone())?;
-    let in_page = (entry.stack.0 % PAGE) as usize;
-    puppet.bring(&source, entry.stack.0, |page| {
-        if let Some(word) = page.get_mut(in_page..in_page + 8) {
-            word.copy_from_slice(&stub.to_le_bytes());
-        }
-    })?;
-    let demanded = puppet.walk_on_demand(&source)?;
-    verified_as(&facts, &demanded)?;
-    if request.whole.is_empty() {
-        shim::shim(&mut puppet, &source, &mut facts, &mut layout)?;
-    } else {
-        facts.libc_code = "other walks than the captured one may call it".to_owned();
-    }
-    effort.verify = began.elapsed() - effort.fork;
-    effort.lines.0 = minimise::lines(&puppet);
-    if request.minimise {
-        let began = Instant::now();
-        effort.walks = minimise::minimise(&mut puppet, &facts)?;
-        effort.minimise = began.elapsed();
-    }
-    effort.lines.1 = minimise::lines(&puppet);
-    let last = puppet.walk()?;
-    verified_as(&facts, &last)?;
-    let mut pages = pages(&puppet)?;
-    whole::add(&source, &layout, &request.whole, &mut pages);
-    let capsule = Capsule {
-        facts,
-        layout,
-        pages,
-    };
-    Ok((capsule, effort))
+    })
 }
 
 fn verified_as(facts: &Facts, ended: &Ended) -> Result<(), CaptureError> {
@@ -226,7 +184,7 @@ fn walk_stack() -> Sp {
 }
 
 /// A place for the replayer's pages.
-fn free_pages(layout: &crate::capsule::Layout) -> Option<u64> {
+fn free_pages(layout: &Layout) -> Option<u64> {
     let room = limits::STUB_PAGES * PAGE + STUB_MARGIN;
     (FIRST_STUB..limits::USER_SPACE)
         .step_by(NEXT_STUB as usize)

@@ -154,26 +154,29 @@ impl Puppet {
         Ok(ended)
     }
 
-    /// Brings one page, and changes it.
-    pub(crate) fn bring(
-        &mut self,
-        source: &dyn Source,
-        address: u64,
-        change: impl FnOnce(&mut PageBytes),
-    ) -> Result<(), PuppetError> {
-        let page = address & !(PAGE - 1);
-        let protection = self.layout.find(Address(page)).unwrap_or_default();
-        bring(
-            &mut self.tracee,
-            &mut self.images,
-            source,
-            address,
-            protection,
-        )?;
-        if let Some(image) = self.images.get_mut(&page) {
-            change(&mut image.bytes);
-            self.tracee.write(page, &image.bytes[..])?;
+    /// Brings the page that holds `address`, if it is not there yet.
+    ///
+    /// # Errors
+    /// [`PuppetError::Map`] if there is none.
+    pub(crate) fn bring(&mut self, source: &dyn Source, address: u64) -> Result<(), PuppetError> {
+        let protection = self.layout.find(Address(address)).unwrap_or_default();
+        let (tracee, images) = (&mut self.tracee, &mut self.images);
+        match bring(tracee, images, source, address, protection)? {
+            Absent::Missing => Err(PuppetError::Map {
+                address,
+                source: io::ErrorKind::NotFound.into(),
+            }),
+            _ => Ok(()),
         }
+    }
+
+    /// Gives all pages back. What it then walks, `facts` say.
+    pub(crate) fn forget(&mut self, facts: &Facts) -> Result<(), PuppetError> {
+        self.tracee.unmap_all_but(facts.stub.0)?;
+        self.images.clear();
+        self.changed = Some(Vec::new());
+        self.last = None;
+        self.expect(facts);
         Ok(())
     }
 
@@ -211,12 +214,22 @@ impl Puppet {
         .collect()
     }
 
+    /// Walks as `facts` say from now on.
+    pub(crate) fn expect(&mut self, facts: &Facts) {
+        self.walk = Walk::of(facts);
+    }
+
+    /// What was mapped.
+    pub(crate) fn layout(&self) -> &Layout {
+        &self.layout
+    }
+
     /// The pages.
     pub(crate) fn images(&self) -> &BTreeMap<u64, Image> {
         &self.images
     }
 
-    /// Changes what a page holds when the walk begins.
+    /// Changes what a page holds when the walk begins. The page is as it is then.
     pub(crate) fn set(&mut self, page: u64, at: usize, bytes: &[u8]) -> Result<(), PuppetError> {
         let Some(target) = self
             .images
@@ -225,6 +238,9 @@ impl Puppet {
         else {
             return Ok(());
         };
+        if target == bytes {
+            return Ok(());
+        }
         target.copy_from_slice(bytes);
         // The next walk may write elsewhere, and what it writes to may look unchanged now.
         self.changed = None;
@@ -233,7 +249,7 @@ impl Puppet {
     }
 
     /// Makes the memory what it is when the walk begins.
-    fn restore(&mut self) -> Result<(), PuppetError> {
+    pub(crate) fn restore(&mut self) -> Result<(), PuppetError> {
         if self.changed.is_none() {
             let changed = self.changed_pages()?;
             self.changed = Some(changed);
@@ -284,10 +300,10 @@ fn bring(
     if images.contains_key(&page) {
         return Ok(Absent::Unmapped);
     }
-    let bytes = source.page(page).map_err(|source| PuppetError::System {
-        what: "read a page of the frozen process",
-        source,
-    })?;
+    // Not in the file, or behind the end of a mapped one.
+    let Ok(bytes) = source.page(page) else {
+        return Ok(Absent::Missing);
+    };
     tracee.map(page, 1, protection)?;
     tracee.write(page, &bytes[..])?;
     images.insert(page, Image { protection, bytes });

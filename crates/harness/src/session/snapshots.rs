@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
+use walkfuzz_capsule::capture::Keep;
 use walkfuzz_capsule::{Capsule, Outcome};
 use walkfuzz_context::{Address, BlobKind};
 use walkfuzz_engine::Request;
@@ -125,11 +126,11 @@ impl Session {
                 let wanted = Wanted {
                     registers: untouched,
                     depth: MAX_DEPTH as i32,
-                    signature: String::new(),
-                    perturbation: String::new(),
                     jvm: jvm.version.clone(),
-                    minimise: false,
-                    whole: extent(&regions),
+                    keep: Keep {
+                        whole: extent(&regions),
+                        ..Keep::default()
+                    },
                 };
                 let name = name(&kind, moment.serial);
                 let path = folder.join(format!("{name}.{CAPSULE}"));

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use walkfuzz_capsule::Outcome;
-use walkfuzz_capsule::capture::again;
+use walkfuzz_capsule::capture::{Ground, Keep};
+use walkfuzz_capsule::{Ended, Outcome};
 use walkfuzz_context::codec::perturbation_to_bytes;
-use walkfuzz_context::{Address, Arch, Batch, Perturbation, Registers, Tier};
+use walkfuzz_context::{Address, Arch, Batch, Perturbation, Registers};
 use walkfuzz_engine::SnapshotWalker;
 use walkfuzz_record::finding::{
     FaultSite, FindingBlob, FindingCapsule, FindingInput, FindingRegisters, Reliability, hex,
@@ -20,6 +20,7 @@ use walkfuzz_record::{
 use walkfuzz_triage::Signature;
 
 use crate::assemble;
+use crate::in_capsule::{Search, TIER, in_words, perturbed};
 use crate::names::{self, Names};
 use crate::replay::quoted;
 use crate::settings::EngineKind;
@@ -115,32 +116,29 @@ impl Hits {
             }
             return;
         }
-        let mut after = *untouched;
-        perturbation.apply(&mut after, &known.landscape);
-        let depth = i32::from(batch.depth.frames());
-        let text = perturbation.display(Arch::NATIVE).to_string();
         let id = Finding::id_of(&signature);
         let file = format!("capsules/{id}.wfcap");
-        if let Err(problem) = self.judge(known, outcome, &after, depth, &signature, &text, &file) {
-            self.refused += 1;
-            eprintln!("walkfuzz: {signature} is not confirmed: {problem}");
-            return;
-        }
-        let finding = finding(
-            &Hit {
-                run: &self.run,
-                known,
-                snapshot,
-                outcome,
-                perturbation,
-                untouched,
-                after: &after,
-                batch,
-                facts,
-            },
-            signature.clone(),
-            file,
-        );
+        let hit = Hit {
+            run: &self.run,
+            known,
+            snapshot,
+            signature: &signature,
+            outcome,
+            perturbation,
+            untouched,
+            batch,
+            facts,
+        };
+        let judged = match hit.judge(&names, &walker, &file) {
+            Ok(judged) => judged,
+            Err(problem) => {
+                self.refused += 1;
+                eprintln!("walkfuzz: {signature} is not confirmed: {problem}");
+                return;
+            }
+        };
+        let finding = finding(&hit, &judged, file);
+        let text = &finding.input.perturbation;
         eprintln!("walkfuzz: {signature}, confirmed by the puppet: {text}");
         if let Err(error) = self.run.append_finding(&finding) {
             eprintln!("walkfuzz: {error}");
@@ -151,44 +149,6 @@ impl Hits {
             signature,
             unwritten: 0,
         });
-    }
-
-    /// Walks again under the puppet, and keeps the capsule if it ends the same.
-    #[expect(clippy::too_many_arguments, reason = "what one walk consists of")]
-    fn judge(
-        &self,
-        known: &Known,
-        outcome: &WalkOutcome,
-        after: &Registers,
-        depth: i32,
-        signature: &str,
-        perturbation: &str,
-        file: &str,
-    ) -> Result<(), String> {
-        let WalkOutcome::Fault(fault) = outcome else {
-            return Err(format!(
-                "a capsule holds a fault, and this is none: {:?}",
-                outcome.kind()
-            ));
-        };
-        let snapshot = read_whole(&known.path).map_err(|error| error.to_string())?;
-        let capsule = again(&snapshot, after, depth, signature, perturbation)
-            .map_err(|error| error.to_string())?;
-        match capsule.facts.expected {
-            Outcome::Fault(judged)
-                if (
-                    judged.signal,
-                    judged.code,
-                    judged.address,
-                    judged.registers.pc(),
-                ) == (fault.signal, fault.code, fault.address, fault.pc) => {}
-            other => return Err(format!("the puppet's walk ends otherwise: {other}")),
-        }
-        let path = self.run.path().join(file);
-        if let Some(folder) = path.parent() {
-            std::fs::create_dir_all(folder).map_err(|error| error.to_string())?;
-        }
-        capsule.write(&path).map_err(|error| error.to_string())
     }
 
     /// Writes down how often confirmed findings came again.
@@ -214,22 +174,94 @@ struct Hit<'a> {
     run: &'a RunFolder,
     known: &'a Known,
     snapshot: usize,
+    signature: &'a str,
     outcome: &'a WalkOutcome,
     perturbation: &'a Perturbation,
     untouched: &'a Registers,
-    after: &'a Registers,
     batch: &'a Batch,
     facts: &'a RunFacts,
 }
 
-fn finding(hit: &Hit<'_>, signature: String, capsule: String) -> Finding {
-    // How natural a context is cannot be told without the JVM's structures: the least natural tier is not too much said.
-    let tier = Tier::T4;
+/// What the puppet made of it.
+struct Judged {
+    perturbation: Perturbation,
+    after: Registers,
+    outcome: WalkOutcome,
+}
+
+impl Hit<'_> {
+    fn after(&self, perturbation: &Perturbation) -> Registers {
+        let mut after = *self.untouched;
+        perturbation.apply(&mut after, &self.known.landscape);
+        after
+    }
+
+    /// Walks again under the puppet; if that ends the same, looks for the smallest perturbation that does, and keeps its capsule.
+    fn judge(&self, names: &Names, walker: &SnapshotWalker, file: &str) -> Result<Judged, String> {
+        let WalkOutcome::Fault(fault) = self.outcome else {
+            return Err(format!(
+                "a capsule holds a fault, and this is none: {:?}",
+                self.outcome.kind()
+            ));
+        };
+        let known = self.known;
+        let snapshot = read_whole(&known.path).map_err(|error| error.to_string())?;
+        let mut ground = Ground::of_capsule(&snapshot).map_err(|error| error.to_string())?;
+        ground.limit_depth(i32::from(self.batch.depth.frames()));
+        let judged = ground.walk(&self.after(self.perturbation));
+        match judged.map_err(|error| error.to_string())? {
+            Ended::Outcome(Outcome::Fault(judged))
+                if in_words(&judged) == WalkOutcome::Fault(*fault) => {}
+            other => return Err(format!("the puppet's walk ends otherwise: {other}")),
+        }
+        let search = Search {
+            untouched: self.untouched,
+            landscape: &known.landscape,
+            start: self.perturbation,
+        };
+        let (perturbation, _) = search.run(&mut ground, |outcome| {
+            names.signature(&known.modules, walker, outcome).as_deref() == Some(self.signature)
+        })?;
+        let after = self.after(&perturbation);
+        let keep = Keep {
+            registers: Some(after),
+            signature: self.signature.to_owned(),
+            perturbation: perturbation.display(Arch::NATIVE).to_string(),
+            perturbed: Some(perturbed(
+                self.untouched,
+                &perturbation,
+                TIER,
+                &known.landscape,
+            )),
+            minimise: true,
+            whole: Vec::new(),
+        };
+        let (capsule, _) = ground.capsule(&keep).map_err(|error| error.to_string())?;
+        let outcome = match capsule.facts.expected {
+            Outcome::Fault(fault) => in_words(&fault),
+            other => return Err(format!("the puppet's walk ends otherwise: {other}")),
+        };
+        let path = self.run.path().join(file);
+        if let Some(folder) = path.parent() {
+            std::fs::create_dir_all(folder).map_err(|error| error.to_string())?;
+        }
+        capsule.write(&path).map_err(|error| error.to_string())?;
+        Ok(Judged {
+            perturbation,
+            after,
+            outcome,
+        })
+    }
+}
+
+fn finding(hit: &Hit<'_>, judged: &Judged, capsule: String) -> Finding {
+    let signature = hit.signature.to_owned();
+    let tier = TIER;
     let now = Timestamp::now();
     let mut alone = *hit.batch;
-    alone.set_walks(&[*hit.perturbation]);
+    alone.set_walks(&[judged.perturbation]);
     let kept = hit.run.add_artifact(&alone.to_bytes()).ok();
-    let site = match hit.outcome {
+    let site = match judged.outcome {
         WalkOutcome::Fault(fault) => {
             let place = hit.known.modules.symbolise(fault.pc);
             Some(FaultSite {
@@ -261,22 +293,22 @@ fn finding(hit: &Hit<'_>, signature: String, capsule: String) -> Finding {
             generation: Generation::Agct,
             version: hit.known.scene.jvm.version.clone(),
         },
-        outcome: assemble::outcome(hit.outcome),
-        registers: FindingRegisters::new(hit.untouched, hit.after),
+        outcome: assemble::outcome(&judged.outcome),
+        registers: FindingRegisters::new(hit.untouched, &judged.after),
         site,
         blob: FindingBlob {
             kind: hit
                 .known
                 .code
-                .kind(Address(hit.after.pc().0))
+                .kind(Address(judged.after.pc().0))
                 .name()
                 .to_owned(),
             ..FindingBlob::default()
         },
         moment: None,
         input: FindingInput {
-            perturbation: hit.perturbation.display(Arch::NATIVE).to_string(),
-            bytes: hex_bytes(&perturbation_to_bytes(Arch::NATIVE, hit.perturbation)),
+            perturbation: judged.perturbation.display(Arch::NATIVE).to_string(),
+            bytes: hex_bytes(&perturbation_to_bytes(Arch::NATIVE, &judged.perturbation)),
             artifact: kept.as_ref().map(|(path, _)| path.clone()),
             artifact_sha256: kept.map(|(_, hash)| hash),
             index: Some(0),

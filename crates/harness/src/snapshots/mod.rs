@@ -15,4 +15,5 @@ pub(crate) use extent::{extent, regions};
 pub(crate) use kind::kind;
 pub use scene::{CAPSULE, Place, Region, SCENE, Scene, Taken};
 pub use session::{Effort, SnapshotSession};
+pub(crate) use set::modules;
 pub use set::start_again;

@@ -97,6 +97,13 @@ fn moment() -> FindingMoment {
             place: "sp".into(),
             meaning: Some("null".into()),
         }],
+        needed: vec![MemoryWord {
+            address: "0x7f0a10000378".into(),
+            value: Some("0x8".into()),
+            place: "this JavaThread: _thread_state".into(),
+            meaning: None,
+        }],
+        needed_in_all: 31,
     }
 }
 

@@ -71,8 +71,50 @@ fn capsules_of_real_jvms_end_as_they_say() {
         for capsule in capsules {
             same_again(&capsule, runs.path());
             a_debugger_opens(&capsule, runs.path());
+            minimised_again(&capsule, runs.path());
         }
     }
+}
+
+/// What was put to a capsule's perturbation goes again, and twice gives the same file, to the last byte.
+fn minimised_again(file: &Path, folder: &Path) {
+    let minimise = |file: &Path, out: &Path| -> Value {
+        let mut command = walkfuzz();
+        command.arg("minimise").arg(file).arg("--out").arg(out);
+        let output = command.arg("--json").output().unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(0), "{errors}");
+        json(&output.stdout)
+    };
+    let outs = ["1", "2", "3"].map(|name| folder.join(format!("minimised-{name}.wfcap")));
+    let first = minimise(file, &outs[0]);
+    eprintln!("note: {first}");
+    // A register that no walk looks at, and a nudge there and back.
+    let mut more = Capsule::read(file).unwrap();
+    more.facts.perturbation.push_str(" r9~bit40 r8+=0x1230");
+    let grown = folder.join("grown.wfcap");
+    more.write(&grown).unwrap();
+    let second = minimise(&grown, &outs[1]);
+    assert_eq!(second["after"], first["after"]);
+    let edits = |form: &Value| form["edits"].as_u64().unwrap();
+    if first["before"]["tier"] == "T4" {
+        assert!(second["walks"].as_u64().unwrap() > 100, "{second}");
+        assert_eq!(edits(&second["before"]), edits(&first["before"]) + 2);
+        assert!(edits(&second["after"]) <= edits(&first["before"]));
+    }
+    minimise(&outs[1], &outs[2]);
+    let bytes = outs.each_ref().map(|path| fs::read(path).unwrap());
+    assert!(
+        bytes[0] == bytes[1] && bytes[1] == bytes[2],
+        "{first} {second}"
+    );
+    replay(&outs[2]).args(["--times", "20"]).assert().code(0);
+    // What the search needs to know is said to be missing.
+    more.facts.perturbed = None;
+    more.write(&grown).unwrap();
+    let mut command = walkfuzz();
+    let sentence = "it does not say what its context was before it was perturbed";
+    fails(command.arg("minimise").arg(&grown), 2, sentence);
 }
 
 fn same_again(file: &Path, folder: &Path) {
