@@ -351,7 +351,7 @@ impl Facts {
     #[must_use]
     pub fn register_at(&self, address: Address) -> Option<&'static str> {
         let offset = address.0.checked_sub(self.entry.context.0)?;
-        let index = arch::context_offsets().position(|known| known == offset)?;
+        let index = walkfuzz_guard::register_offsets().position(|known| known as u64 == offset)?;
         self.architecture().register_names().get(index).copied()
     }
 
@@ -359,6 +359,20 @@ impl Facts {
     #[must_use]
     pub fn architecture(&self) -> Arch {
         Arch::from_name(&self.arch).unwrap_or(Arch::NATIVE)
+    }
+
+    /// Where shims stand, if there are any: a page of code, and one of what `pthread_getspecific` says.
+    pub(crate) const fn shim_pages(&self) -> u64 {
+        self.stub.0 + limits::STUB_PAGES * limits::PAGE
+    }
+
+    /// The key of which the word at `address` is the value that a shim of `pthread_getspecific` gives.
+    #[must_use]
+    pub fn thread_value_at(&self, address: Address) -> Option<u64> {
+        let values = self.shim_pages() + limits::PAGE;
+        let offset = address.0.checked_sub(values)?;
+        let is_value = !self.shims.is_empty() && offset < limits::PAGE && offset % 8 == 0;
+        is_value.then_some(offset / 8)
     }
 
     /// All general registers when the walk begins.

@@ -20,6 +20,7 @@ pub mod in_process;
 mod outcome;
 #[cfg(target_arch = "x86_64")]
 pub mod puppet;
+mod request;
 #[cfg(target_arch = "x86_64")]
 pub mod resident;
 mod resolve;

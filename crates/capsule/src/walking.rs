@@ -100,7 +100,7 @@ impl Walking {
         };
         self.near_misses += 1;
         // SAFETY: the caller's promise.
-        unsafe { arch::set_context_pc(context, load.continuation.0) };
+        unsafe { walkfuzz_guard::write_pc(context, load.continuation) };
         true
     }
 }

@@ -345,6 +345,15 @@ fn a_walk_that_calls_leaf_functions_of_libc_has_none_of_its_code() {
             "{name}"
         );
     }
+    let values: Vec<(u64, u64)> = capsule
+        .words()
+        .filter_map(|(at, word)| Some((capsule.facts.thread_value_at(at)?, word)))
+        .collect();
+    assert_eq!(
+        values,
+        [(u64::from(key), 0x5eed)],
+        "no other thread-local value"
+    );
     // What libc itself says: the same frames.
     let context: *mut c_void = world.context.as_mut_ptr().cast();
     unsafe { calls_libc(&raw mut *world.trace, 32, context) };

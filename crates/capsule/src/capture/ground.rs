@@ -4,36 +4,19 @@
 //! in it finds does not depend on chance.
 
 use std::io;
-use std::ops::Range;
 use std::time::Instant;
 
 use walkfuzz_context::{Address, Registers};
 
 use crate::arch;
-use crate::capsule::{Capsule, Content, Facts, Layout, PageBytes, Perturbed};
+use crate::capsule::{Capsule, Content, Facts, Layout, PageBytes};
 use crate::capture::frozen::Frozen;
 use crate::capture::{Effort, Request, facts_of, minimise, pages, shim, verified_as, whole};
 use crate::error::{CaptureError, PuppetError};
 use crate::format::limits::PAGE;
 use crate::outcome::Ended;
 use crate::puppet::{Absent, Puppet, Source, Tracee, Walk, judge};
-
-/// What becomes a capsule.
-#[derive(Clone, Debug, Default)]
-pub struct Keep {
-    /// Where the walk begins; `None`: where the ground was made for.
-    pub registers: Option<Registers>,
-    /// Of the finding; empty for a healthy walk.
-    pub signature: String,
-    /// The perturbation's text form.
-    pub perturbation: String,
-    /// What it was applied to.
-    pub perturbed: Option<Perturbed>,
-    /// Whether words that the outcome does not need become zeros.
-    pub minimise: bool,
-    /// Memory that is kept although this walk does not read it: what is mapped in these ranges and may be accessed. Others start there.
-    pub whole: Vec<Range<u64>>,
-}
+use crate::request::Keep;
 
 /// A moment's memory, with a puppet in it.
 pub struct Ground<'a> {
@@ -222,9 +205,13 @@ impl<'a> Ground<'a> {
     }
 
     fn set(&mut self, registers: &Registers) -> Result<(), PuppetError> {
-        for (word, offset) in registers.words.iter().zip(arch::context_offsets()) {
+        for (word, offset) in registers
+            .words
+            .iter()
+            .zip(walkfuzz_guard::register_offsets())
+        {
             let Address(context) = self.facts.entry.context;
-            let at = context.wrapping_add(offset);
+            let at = context.wrapping_add(offset as u64);
             self.puppet.bring(&self.source, at)?;
             self.puppet
                 .set(at & !(PAGE - 1), (at % PAGE) as usize, &word.to_le_bytes())?;

@@ -9,7 +9,7 @@ use crate::arch;
 use crate::capsule::{Facts, FaultOutcome, Layout, Outcome, Protection};
 use crate::capture::frozen::Frozen;
 use crate::error::PuppetError;
-use crate::format::limits::{self, PAGE};
+use crate::format::limits::PAGE;
 use crate::outcome::Ended;
 use crate::puppet::{Puppet, Source as _};
 
@@ -33,7 +33,7 @@ pub(crate) fn shim(
         return Ok(());
     }
     let (shims, code) = arch::shims();
-    let place = facts.stub.0 + limits::STUB_PAGES * PAGE;
+    let place = facts.shim_pages();
     let mut words: Vec<Word> = Vec::new();
     let mut names = Vec::new();
     for shim in shims {

@@ -346,7 +346,7 @@ unsafe fn fault(
     // SAFETY: the caller's promise.
     let (registers, mut code, address) = unsafe {
         (
-            arch::context_registers(context),
+            walkfuzz_guard::read_registers(context),
             (*info).si_code,
             (*info).si_addr() as u64,
         )

@@ -199,7 +199,7 @@ unsafe fn fault(
         (
             (*info).si_code,
             (*info).si_addr() as u64,
-            arch::context_registers(context),
+            walkfuzz_guard::read_registers(context),
             arch::was_write(context),
         )
     };
