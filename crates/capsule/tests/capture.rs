@@ -120,7 +120,7 @@ unsafe extern "C" fn calls_libc(trace: *mut Trace, _: i32, context: *mut c_void)
         let mut copy = [0_u8; 256];
         let words = [
             libc::pthread_getspecific(KEY.load(Relaxed) as u32) as u64,
-            libc::pthread_getspecific(KEY.load(Relaxed) as u32 + 1) as u64,
+            libc::pthread_getspecific(KEY.load(Relaxed) as u32 + 300) as u64,
             libc::memcpy(copy.as_mut_ptr().cast(), heap.cast(), black_box(200)) as u64
                 - copy.as_ptr() as u64,
             libc::memcmp(copy.as_ptr().cast(), heap.cast(), black_box(200)) as u64,
