@@ -158,7 +158,7 @@ unsafe extern "C" fn calls_libc_and_faults(trace: *mut Trace, depth: i32, contex
 unsafe extern "C" fn calls_more_of_libc(trace: *mut Trace, _: i32, _: *mut c_void) {
     unsafe {
         let number = libc::strtoul(black_box(c"21").as_ptr(), std::ptr::null_mut(), 10);
-        (*trace).frames = -(number as i32) - libc::strlen(black_box(c"21").as_ptr()) as i32;
+        (*trace).frames = -(number as i32) - libc::strlen(black_box(c"21".as_ptr())) as i32;
     }
 }
 
