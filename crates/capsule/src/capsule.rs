@@ -116,6 +116,14 @@ impl Layout {
         }
     }
 
+    /// Adds a range that overlaps none.
+    pub(crate) fn insert(&mut self, range: Range<u64>, protection: Protection) {
+        let at = self
+            .ranges
+            .partition_point(|(known, _)| known.start < range.start);
+        self.ranges.insert(at, (range, protection));
+    }
+
     /// All ranges, by address.
     #[must_use]
     pub fn ranges(&self) -> &[(Range<u64>, Protection)] {
@@ -268,6 +276,12 @@ pub struct Facts {
     pub expected: Outcome,
     /// Files of which pages are taken by reference, or that a debugger should know.
     pub files: Vec<FileFacts>,
+    /// Functions of libc that the walk calls and that are shims here.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shims: Vec<String>,
+    /// Why there are pages of libc's code nevertheless; empty if there are none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub libc_code: String,
     /// The walker's name, `agct`.
     pub walker: String,
     /// The signature of the finding; empty for a healthy walk.
@@ -337,7 +351,7 @@ impl Facts {
     #[must_use]
     pub fn register_at(&self, address: Address) -> Option<&'static str> {
         let offset = address.0.checked_sub(self.entry.context.0)?;
-        let index = arch::context_offsets().position(|known| known == offset)?;
+        let index = walkfuzz_guard::register_offsets().position(|known| known as u64 == offset)?;
         self.architecture().register_names().get(index).copied()
     }
 
@@ -345,6 +359,20 @@ impl Facts {
     #[must_use]
     pub fn architecture(&self) -> Arch {
         Arch::from_name(&self.arch).unwrap_or(Arch::NATIVE)
+    }
+
+    /// Where shims stand, if there are any: a page of code, and one of what `pthread_getspecific` says.
+    pub(crate) const fn shim_pages(&self) -> u64 {
+        self.stub.0 + limits::STUB_PAGES * limits::PAGE
+    }
+
+    /// The key of which the word at `address` is the value that a shim of `pthread_getspecific` gives.
+    #[must_use]
+    pub fn thread_value_at(&self, address: Address) -> Option<u64> {
+        let values = self.shim_pages() + limits::PAGE;
+        let offset = address.0.checked_sub(values)?;
+        let is_value = !self.shims.is_empty() && offset < limits::PAGE && offset % 8 == 0;
+        is_value.then_some(offset / 8)
     }
 
     /// All general registers when the walk begins.

@@ -66,6 +66,8 @@ pub fn example() -> Capsule {
                 offset: 0,
             }],
         }],
+        shims: vec!["memcpy".into()],
+        libc_code: "the walk runs libc.so.6+0x1234".into(),
         walker: "agct".into(),
         signature: "SIGSEGV|f|agct".into(),
         perturbation: "sp+=8".into(),

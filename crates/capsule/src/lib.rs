@@ -20,11 +20,14 @@ pub mod in_process;
 mod outcome;
 #[cfg(target_arch = "x86_64")]
 pub mod puppet;
+mod request;
 #[cfg(target_arch = "x86_64")]
 pub mod resident;
 mod resolve;
 #[cfg(not(target_arch = "x86_64"))]
 mod unsupported;
+#[cfg(target_arch = "x86_64")]
+mod walking;
 
 pub use capsule::{
     Capsule, Content, Entry, Facts, FaultOutcome, FileFacts, FileMapping, FramesOutcome, Layout,

@@ -2,61 +2,10 @@
 
 /// See the module of this name on x86_64.
 pub mod capture {
-    use std::path::PathBuf;
-    use std::time::Duration;
+    use walkfuzz_context::Registers;
 
-    use walkfuzz_context::{Address, Pc, Registers};
-
-    use crate::{Capsule, CaptureError, Ended, Facts, Perturbed, PuppetError, SafeFetch};
-
-    /// A file that a capsule names.
-    #[derive(Clone, Debug)]
-    pub struct KnownFile {
-        /// Where it is.
-        pub path: PathBuf,
-        /// Which build it is.
-        pub identity: String,
-    }
-
-    /// What is to be captured.
-    #[derive(Clone, Debug)]
-    pub struct Request {
-        /// The walker.
-        pub function: Pc,
-        /// An `ASGCT_CallTrace`.
-        pub trace: Address,
-        /// The most frames.
-        pub depth: i32,
-        /// A `ucontext_t`.
-        pub context: Address,
-        /// SafeFetch loads of the JVM.
-        pub safefetch: Vec<SafeFetch>,
-        /// Libraries that a debugger should know.
-        pub files: Vec<KnownFile>,
-        /// The walker's name.
-        pub walker: String,
-        /// The JVM's version.
-        pub jvm: String,
-        /// What is kept of it.
-        pub keep: Keep,
-    }
-
-    /// What becomes a capsule.
-    #[derive(Clone, Debug, Default)]
-    pub struct Keep {
-        /// Where the walk begins.
-        pub registers: Option<Registers>,
-        /// The finding's signature.
-        pub signature: String,
-        /// The perturbation's text form.
-        pub perturbation: String,
-        /// What it was applied to.
-        pub perturbed: Option<Perturbed>,
-        /// Whether words that the outcome does not need become zeros.
-        pub minimise: bool,
-        /// Memory that is kept although this walk does not read it.
-        pub whole: Vec<std::ops::Range<u64>>,
-    }
+    pub use crate::request::{Effort, Keep, KnownFile, Request};
+    use crate::{Capsule, CaptureError, Ended, Facts, PuppetError};
 
     /// A moment's memory, of which there is none.
     pub struct Ground<'a>(&'a Capsule);
@@ -114,21 +63,6 @@ pub mod capture {
         }
     }
 
-    /// How much a capture took.
-    #[derive(Clone, Copy, Debug, Default)]
-    pub struct Effort {
-        /// Until source and verifier stood.
-        pub fork: Duration,
-        /// Until the walk was verified.
-        pub verify: Duration,
-        /// Minimising.
-        pub minimise: Duration,
-        /// Walks that minimising took.
-        pub walks: u64,
-        /// Lines that are not zero, before minimising and after.
-        pub lines: (usize, usize),
-    }
-
     /// Captures nothing.
     ///
     /// # Errors
@@ -182,6 +116,16 @@ pub mod in_process {
         pub first_other: Option<Ended>,
         /// From the first walk to the last.
         pub took: Duration,
+        /// CPU time meanwhile.
+        pub cpu: Duration,
+    }
+
+    /// Measures nothing.
+    ///
+    /// # Errors
+    /// Always [`PuppetError::Unsupported`].
+    pub fn floor(_: u64) -> Result<Tally, InProcessError> {
+        Err(PuppetError::Unsupported.into())
     }
 
     /// Walks nothing.

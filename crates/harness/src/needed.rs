@@ -303,6 +303,10 @@ fn place(
         let place = format!("glibc's descriptor of the thread, thread pointer+{from_thread:#x}");
         return (Telling::Other, place);
     }
+    if let Some(key) = facts.thread_value_at(Address(address)) {
+        let place = format!("what pthread_getspecific says of key {key}");
+        return (Telling::Other, place);
+    }
     if let Some(place) = meanings.on_a_stack(address) {
         return (Telling::Stack, place);
     }

@@ -19,10 +19,3 @@ pub(crate) fn entry_registers(entry: &Entry) -> Registers {
     registers.set(Arch::Aarch64.pc(), entry.function.0);
     registers
 }
-
-/// Where in a context the general registers are, in bytes, in the order of `walkfuzz_context`'s names.
-pub(crate) fn context_offsets() -> impl Iterator<Item = u64> {
-    // x0 to x30, sp, pc (`<asm/sigcontext.h>`), behind the kernel's flags, link, stack and mask, and the fault's address.
-    const REGISTERS: u64 = 184;
-    (0..33).map(|index| REGISTERS + index * 8)
-}

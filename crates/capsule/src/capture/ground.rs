@@ -4,36 +4,19 @@
 //! in it finds does not depend on chance.
 
 use std::io;
-use std::ops::Range;
 use std::time::Instant;
 
 use walkfuzz_context::{Address, Registers};
 
 use crate::arch;
-use crate::capsule::{Capsule, Content, Facts, Layout, PageBytes, Perturbed};
+use crate::capsule::{Capsule, Content, Facts, Layout, PageBytes};
 use crate::capture::frozen::Frozen;
-use crate::capture::{Effort, Request, facts_of, minimise, pages, verified_as, whole};
+use crate::capture::{Effort, Request, facts_of, minimise, pages, shim, verified_as, whole};
 use crate::error::{CaptureError, PuppetError};
 use crate::format::limits::PAGE;
 use crate::outcome::Ended;
 use crate::puppet::{Absent, Puppet, Source, Tracee, Walk, judge};
-
-/// What becomes a capsule.
-#[derive(Clone, Debug, Default)]
-pub struct Keep {
-    /// Where the walk begins; `None`: where the ground was made for.
-    pub registers: Option<Registers>,
-    /// Of the finding; empty for a healthy walk.
-    pub signature: String,
-    /// The perturbation's text form.
-    pub perturbation: String,
-    /// What it was applied to.
-    pub perturbed: Option<Perturbed>,
-    /// Whether words that the outcome does not need become zeros.
-    pub minimise: bool,
-    /// Memory that is kept although this walk does not read it: what is mapped in these ranges and may be accessed. Others start there.
-    pub whole: Vec<Range<u64>>,
-}
+use crate::request::Keep;
 
 /// A moment's memory, with a puppet in it.
 pub struct Ground<'a> {
@@ -185,20 +168,30 @@ impl<'a> Ground<'a> {
                 other => return Err(CaptureError::NoOutcome(Box::new(other))),
             }
         }
-        self.facts.signature.clone_from(&keep.signature);
-        self.facts.perturbation.clone_from(&keep.perturbation);
-        self.facts.perturbed.clone_from(&keep.perturbed);
+        let mut facts = self.facts.clone();
+        facts.signature.clone_from(&keep.signature);
+        facts.perturbation.clone_from(&keep.perturbation);
+        facts.perturbed.clone_from(&keep.perturbed);
+        let mut layout = self.source.layout(&self.puppet).clone();
+        match &self.source {
+            Memory::Frozen(source) if keep.whole.is_empty() => {
+                shim::shim(&mut self.puppet, source, &mut facts, &mut layout)?;
+            }
+            Memory::Frozen(_) => {
+                facts.libc_code = "other walks than the captured one may call it".to_owned();
+            }
+            Memory::Capsule(_) => {}
+        }
         effort.lines.0 = minimise::lines(&self.puppet);
         if keep.minimise {
             let began = Instant::now();
-            effort.walks = minimise::minimise(&mut self.puppet, &self.facts)?;
+            effort.walks = minimise::minimise(&mut self.puppet, &facts)?;
             effort.minimise = began.elapsed();
         }
         effort.lines.1 = minimise::lines(&self.puppet);
         let last = self.puppet.walk()?;
-        verified_as(&self.facts, &last)?;
+        verified_as(&facts, &last)?;
         let mut pages = pages(&self.puppet)?;
-        let layout = self.source.layout(&self.puppet).clone();
         whole::add(&self.source, &layout, &keep.whole, &mut pages);
         // Zeros are where words were.
         self.strayed = true;
@@ -207,7 +200,7 @@ impl<'a> Ground<'a> {
         self.write_edits()?;
         Ok((
             Capsule {
-                facts: self.facts.clone(),
+                facts,
                 layout,
                 pages,
             },
@@ -228,9 +221,13 @@ impl<'a> Ground<'a> {
     }
 
     fn set(&mut self, registers: &Registers) -> Result<(), PuppetError> {
-        for (word, offset) in registers.words.iter().zip(arch::context_offsets()) {
+        for (word, offset) in registers
+            .words
+            .iter()
+            .zip(walkfuzz_guard::register_offsets())
+        {
             let Address(context) = self.facts.entry.context;
-            self.write(Address(context.wrapping_add(offset)), *word)?;
+            self.write(Address(context.wrapping_add(offset as u64)), *word)?;
         }
         Ok(())
     }

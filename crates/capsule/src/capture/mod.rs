@@ -11,24 +11,24 @@
 mod frozen;
 mod ground;
 mod minimise;
+mod shim;
 mod whole;
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
-use std::time::Duration;
 
-use walkfuzz_context::{Address, Arch, Pc, Sp};
+use walkfuzz_context::{Address, Arch, Sp};
 
 use crate::arch;
 use crate::capsule::{
-    Capsule, Content, Entry, Facts, FramesOutcome, Layout, Outcome, Page, SafeFetch, VERSION,
+    Capsule, Content, Entry, Facts, FramesOutcome, Layout, Outcome, Page, VERSION,
 };
 use crate::error::CaptureError;
 use crate::format::limits::{self, PAGE};
 use crate::outcome::Ended;
 use crate::puppet::{Puppet, Tracee};
 
-pub use ground::{Ground, Keep};
+pub use crate::request::{Effort, Keep, KnownFile, Request};
+pub use ground::Ground;
 
 use frozen::Frozen;
 
@@ -39,53 +39,6 @@ const FIRST_STUB: u64 = 0x1000_0000_0000;
 const NEXT_STUB: u64 = 1 << 32;
 /// Room around the replayer's page that must be free as well.
 const STUB_MARGIN: u64 = 1 << 20;
-
-/// A file that a capsule names, and may later [refer](Capsule::refer) to.
-#[derive(Clone, Debug)]
-pub struct KnownFile {
-    /// Where it is, as the mappings name it.
-    pub path: PathBuf,
-    /// Which build it is.
-    pub identity: String,
-}
-
-/// What is to be captured: `function(trace, depth, context)`, ready to be called.
-#[derive(Clone, Debug)]
-pub struct Request {
-    /// The walker.
-    pub function: Pc,
-    /// An `ASGCT_CallTrace`, set up for the call.
-    pub trace: Address,
-    /// The most frames.
-    pub depth: i32,
-    /// A `ucontext_t`.
-    pub context: Address,
-    /// SafeFetch loads of the JVM.
-    pub safefetch: Vec<SafeFetch>,
-    /// Libraries that a debugger should know, libjvm first.
-    pub files: Vec<KnownFile>,
-    /// What the capsule says of itself: the walker's name.
-    pub walker: String,
-    /// The JVM's version.
-    pub jvm: String,
-    /// What is kept of it.
-    pub keep: Keep,
-}
-
-/// How much a capture took.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Effort {
-    /// Until source and verifier stood.
-    pub fork: Duration,
-    /// Until the walk was verified.
-    pub verify: Duration,
-    /// Minimising.
-    pub minimise: Duration,
-    /// Walks that minimising took.
-    pub walks: u64,
-    /// Lines that are not zero, before minimising and after, code left out.
-    pub lines: (usize, usize),
-}
 
 /// Captures the walk that `request` describes.
 ///
@@ -126,6 +79,8 @@ fn facts_of(
             near_misses: 0,
         }),
         files: source.files(&request.files),
+        shims: Vec::new(),
+        libc_code: String::new(),
         walker: request.walker.clone(),
         signature: request.keep.signature.clone(),
         perturbation: request.keep.perturbation.clone(),

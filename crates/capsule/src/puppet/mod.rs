@@ -2,6 +2,7 @@
 //!
 //! The child has no handlers: what the JVM's handler would do at a SafeFetch load, the judge does. Every other fault ends the walk.
 
+mod permission;
 mod tracee;
 
 use std::collections::BTreeMap;
@@ -17,14 +18,13 @@ use crate::capsule::{
 use crate::error::PuppetError;
 use crate::format::limits::PAGE;
 use crate::outcome::Ended;
+use crate::walking::TICKS;
 
 pub(crate) use tracee::{Stop, Tracee};
 
 /// Of `<asm-generic/siginfo.h>`: the address is not mapped; it is, but not for this.
 pub(crate) const SEGV_MAPERR: i32 = 1;
 pub(crate) const SEGV_ACCERR: i32 = 2;
-/// Ticks within one walk that make it a hang.
-const TICKS: u32 = 2;
 
 /// A page of the puppet's.
 #[derive(Debug)]
@@ -178,6 +178,40 @@ impl Puppet {
         self.last = None;
         self.expect(facts);
         Ok(())
+    }
+
+    /// Adds a page.
+    pub(crate) fn add(
+        &mut self,
+        address: u64,
+        protection: Protection,
+        bytes: &PageBytes,
+    ) -> Result<(), PuppetError> {
+        self.tracee.map(address, 1, protection)?;
+        self.tracee.write(address, bytes)?;
+        let bytes = Box::new(*bytes);
+        self.images.insert(address, Image { protection, bytes });
+        Ok(())
+    }
+
+    /// Takes a page away.
+    pub(crate) fn remove(&mut self, address: u64) -> Result<(), PuppetError> {
+        self.images.remove(&address);
+        self.tracee.unmap(address, 1)
+    }
+
+    /// Where in pages of data this word stands when the walk begins: page and offset.
+    pub(crate) fn find(&self, word: u64) -> Vec<(u64, usize)> {
+        let wanted = word.to_le_bytes();
+        let data = self
+            .images
+            .iter()
+            .filter(|(_, image)| !image.protection.execute());
+        data.flat_map(|(&page, image)| {
+            let words = image.bytes.as_chunks::<8>().0.iter().enumerate();
+            words.filter_map(move |(index, word)| (*word == wanted).then_some((page, index * 8)))
+        })
+        .collect()
     }
 
     /// Walks as `facts` say from now on.

@@ -148,7 +148,7 @@ impl Resident {
         entry.depth = depth.clamp(1, kept.entry.depth);
         let context = kept.entry.context.0 as *mut libc::ucontext_t;
         // SAFETY: the pages of the context are mapped, and writable since `show`.
-        unsafe { arch::set_context_registers(context, registers) };
+        unsafe { walkfuzz_guard::write_registers(context, registers) };
         match signals::walk(&entry) {
             Walk::Ended(ended) => ended,
             Walk::Returned { near_misses } => {

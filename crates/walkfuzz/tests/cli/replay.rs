@@ -70,6 +70,7 @@ fn capsules_of_real_jvms_end_as_they_say() {
         assert!(!capsules.is_empty());
         for capsule in capsules {
             same_again(&capsule, runs.path());
+            a_debugger_opens(&capsule, runs.path());
             minimised_again(&capsule, runs.path());
         }
     }
@@ -147,6 +148,7 @@ fn same_again(file: &Path, folder: &Path) {
         );
         assert!(said["milliseconds_median"].as_f64().unwrap() < 100.0);
     }
+    no_code_of_libc(&Capsule::read(file).unwrap());
     let small = folder.join("small.wfcap");
     replay(file).arg("--refer").arg(&small).assert().code(0);
     let sizes = [file, &small].map(|path| fs::metadata(path).unwrap().len());
@@ -196,6 +198,73 @@ fn same_again(file: &Path, folder: &Path) {
         2,
         "refused: its walk wants to make system call 59",
     );
+}
+
+/// gdb shows the registers and the native backtrace of the fault.
+fn a_debugger_opens(file: &Path, folder: &Path) {
+    let core = folder.join("walk.core");
+    let packed = fs::File::open(file).unwrap();
+    fs::write(&core, zstd::decode_all(packed).unwrap()).unwrap();
+    let output = std::process::Command::new("gdb")
+        .args(["-nx", "-batch", "-ex", "set pagination off", "-c"])
+        .arg(&core)
+        .args([
+            "-ex",
+            "sharedlibrary",
+            "-ex",
+            "bt 1",
+            "-ex",
+            "info registers",
+        ])
+        .args(["-ex", "x/i $pc"])
+        .output();
+    let Ok(output) = output else {
+        eprintln!("skip: no gdb on this machine");
+        return;
+    };
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let facts = Capsule::read(file).unwrap().facts;
+    let Outcome::Fault(fault) = facts.expected else {
+        panic!("{}", facts.expected);
+    };
+    assert!(
+        said.contains("Program terminated with signal SIG"),
+        "{said}"
+    );
+    let names = fault.registers.arch.register_names().iter();
+    for (name, word) in names.zip(fault.registers.words) {
+        let line = said
+            .lines()
+            .find(|line| line.split_whitespace().next() == Some(*name));
+        let shown = line.and_then(|line| line.split_whitespace().nth(1));
+        assert_eq!(shown, Some(format!("{word:#x}").as_str()), "{name}: {said}");
+    }
+    // The signature names the function that faulted.
+    let function = facts.signature.split('|').nth(1).unwrap();
+    let begin = format!("#0  {:#018x} in {function}", fault.registers.pc().0);
+    let top = said.lines().filter(|line| line.starts_with(&begin));
+    assert!(top.count() >= 1, "{begin}: {said}");
+}
+
+/// Another libc changes nothing, and its code is nobody's to pass on.
+fn no_code_of_libc(capsule: &Capsule) {
+    let facts = &capsule.facts;
+    eprintln!("note: shims {:?} {}", facts.shims, facts.libc_code);
+    let libc = facts
+        .files
+        .iter()
+        .find(|file| file.name.starts_with("libc."));
+    let mappings = &libc.unwrap().mappings;
+    assert!(mappings.len() > 2, "{mappings:?}");
+    let code = capsule
+        .pages
+        .iter()
+        .filter(|(_, page)| page.protection.execute());
+    let of_libc = code.filter(|(address, _)| {
+        let mut holding = mappings.iter();
+        holding.any(|mapping| (mapping.start..mapping.end).contains(address))
+    });
+    assert_eq!(of_libc.count(), 0, "{}", facts.libc_code);
 }
 
 #[test]
