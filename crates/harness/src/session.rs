@@ -5,6 +5,7 @@
 
 pub(crate) mod breed;
 mod healthy;
+mod heap_watch;
 mod natural;
 mod snapshots;
 mod strict;

@@ -70,10 +70,10 @@ pub fn start(
         .class_path
         .push(place_frames(&places.cache.join("workloads"))?);
     options.error_folder = Some(folder.to_owned());
-    let guard = Guard::install(GuardOptions::default())?;
     let jvm = walkfuzz_jvm::start(&options)?;
     timed("jvm", &mut timings);
-    guard.reassert()?;
+    // After the JVM, which asks handlers that were there before it and then writes no crash log.
+    let guard = Guard::install(GuardOptions::default())?;
     let exported = |name: &'static str| {
         jvm.exported(name)
             .ok_or_else(|| HarnessError::VmStructs(format!("libjvm does not export {name}")))

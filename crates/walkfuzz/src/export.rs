@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use serde::Serialize;
 use walkfuzz_context::Batch;
 use walkfuzz_export::{Export, ExportError, FILES, SCRIPT};
-use walkfuzz_jvm::Places;
+use walkfuzz_jvm::{Places, Version};
 use walkfuzz_record::{Finding, RunFolder};
 
 use crate::cli::ExportArgs;
@@ -86,8 +86,8 @@ fn jdk_of(finding: &Finding) -> Option<PathBuf> {
             .is_file()
             .then(|| PathBuf::from(home))
     });
-    let release = finding.jvm.version.split(['+', '-']).next();
-    named.or_else(|| Some(Places::from_env().choose(release).ok()?.home))
+    let release = Version::release(&finding.jvm.version);
+    named.or_else(|| Some(Places::from_env().choose(Some(release)).ok()?.home))
 }
 
 impl From<ExportError> for Failure {

@@ -2,11 +2,15 @@
 
 pub(crate) mod args;
 pub(crate) mod cell;
+mod death;
+mod exchange;
 mod grid;
 mod plan;
 pub(crate) use plan::every as every_jdk;
 mod range;
 pub(crate) mod subject;
+pub(crate) mod trial_process;
+mod watched;
 
 use std::time::{Duration, Instant};
 
@@ -121,6 +125,7 @@ fn not_run(place: &Place) -> VariantCell {
         others: 0,
         controls: KOfN::new(0, 0),
         deaths: 0,
+        heap_writes: None,
         sites: Vec::new(),
         seconds: 0.0,
     }
