@@ -65,6 +65,8 @@ same() {
 
 ulimit -c 0
 good=0
+elsewhere=0
+none=0
 attempt=1
 while [ "$attempt" -le "$attempts" ]; do
     work=build/attempt-$attempt
@@ -82,12 +84,14 @@ while [ "$attempt" -le "$attempts" ]; do
         cat "$work/last-words.txt"
         [ -n "${KEEP_GOING:-}" ] || exit 0
     elif [ -n "$log" ]; then
+        elsewhere=$((elsewhere + 1))
         echo "attempt $attempt: another crash, $log"
         sed -n '/^#  [A-Z]/p; /^# Problematic frame:/{n;p;}' "$log"
     else
+        none=$((none + 1))
         echo "attempt $attempt: no crash in $seconds seconds (exit code $code)"
     fi
     attempt=$((attempt + 1))
 done
-echo "died in {{SITE}}: $good of $attempts attempts"
+echo "died in {{SITE}}: $good of $attempts attempts; elsewhere: $elsewhere; no crash: $none"
 [ "$good" -gt 0 ]

@@ -5,7 +5,6 @@
 
 pub(crate) mod breed;
 mod healthy;
-mod heap_watch;
 mod natural;
 mod snapshots;
 mod strict;

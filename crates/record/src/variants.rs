@@ -55,10 +55,6 @@ pub struct VariantCell {
     pub controls: KOfN,
     /// JVMs that died meanwhile.
     pub deaths: u64,
-    /// Walks that would have written to the Java heap, of those that were looked at before they were made. Nothing is looked for until a JVM
-    /// has died outside walks.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub heap_writes: Option<KOfN>,
     /// Every outcome that a maintainer should see.
     pub sites: Vec<VariantSite>,
     /// How long it took.

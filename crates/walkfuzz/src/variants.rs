@@ -125,7 +125,6 @@ fn not_run(place: &Place) -> VariantCell {
         others: 0,
         controls: KOfN::new(0, 0),
         deaths: 0,
-        heap_writes: None,
         sites: Vec::new(),
         seconds: 0.0,
     }

@@ -18,7 +18,6 @@ use crate::settings::EngineKind;
 use crate::walks::{BatchReport, is_suspicious};
 use crate::world::Instruments;
 
-use super::heap_watch::{self, HeapWatch};
 use super::{Session, THREAD_BITS};
 
 /// What is tried.
@@ -44,8 +43,6 @@ pub struct Trial {
     pub patience: Duration,
     /// Seed of the threads' order.
     pub seed: u64,
-    /// Whether each walk is made in a copy with a read-only heap first, and left out if it wants to write there: as slow as a fork.
-    pub watch_heap: bool,
 }
 
 /// An outcome that a maintainer should see, and how often it came.
@@ -72,8 +69,6 @@ pub struct Tried {
     pub controls: KOfN,
     /// Repetitions in frozen copies of the first moment at which it happened.
     pub frozen: Option<KOfN>,
-    /// Walks that wanted to write to the Java heap, of those that were looked at for it.
-    pub heap_writes: KOfN,
     /// Every outcome that a maintainer should see.
     pub sites: Vec<TrialSite>,
 }
@@ -83,8 +78,6 @@ struct AtMoment {
     control: WalkOutcome,
     /// The walks', with their places in the batch.
     outcomes: Vec<(usize, WalkOutcome)>,
-    /// As [`Tried::heap_writes`].
-    heap_writes: KOfN,
 }
 
 /// Moments after which another thread is walked.
@@ -184,26 +177,11 @@ impl Session {
             if wanted.is_empty() {
                 return;
             }
-            let mut outcomes = Vec::new();
-            let mut heap_writes = KOfN::new(0, 0);
-            if trial.watch_heap {
-                wanted.retain(|(index, registers)| {
-                    match heap_watch::watch(moment, world, &**walker, registers, depth, trace) {
-                        HeapWatch::Writes(fault) => {
-                            heap_writes = KOfN::new(heap_writes.k + 1, heap_writes.of + 1);
-                            outcomes.push((*index, WalkOutcome::Wrote(fault)));
-                            return false;
-                        }
-                        HeapWatch::Reads => heap_writes.of += 1,
-                        HeapWatch::Unknown => {}
-                    }
-                    true
-                });
-            }
             let Instruments {
                 bench, mut watch, ..
             } = world.instruments(&**walker, *walker_id, lane);
             bench.walk_control(moment, depth, trace, report);
+            let mut outcomes = Vec::new();
             for (index, registers) in wanted {
                 let walk = bench.walk(moment, &registers, index as u8, depth, trace);
                 let wrote = watch.blame(moment, bench.walker, &registers, depth, trace);
@@ -212,7 +190,6 @@ impl Session {
             seen = Some(AtMoment {
                 control: report.control.outcome,
                 outcomes,
-                heap_writes,
             });
         })?;
         Ok(seen)
@@ -228,10 +205,6 @@ impl Session {
     ) {
         let walked = u64::from(matches!(seen.control, WalkOutcome::Frames(_)));
         tried.controls = KOfN::new(tried.controls.k + walked, tried.controls.of + 1);
-        tried.heap_writes = KOfN::new(
-            tried.heap_writes.k + seen.heap_writes.k,
-            tried.heap_writes.of + seen.heap_writes.of,
-        );
         let mut here = Vec::new();
         let mut again = None;
         for (index, outcome) in &seen.outcomes {

@@ -52,7 +52,6 @@ pub(crate) fn run(
     let mut sum = Said::default();
     let mut deaths = 0;
     let mut last_words = None;
-    let mut watch_heap = false;
     while deaths < DEATHS
         && sum.again.of < effort.moments
         && sum.again.k < effort.enough
@@ -72,7 +71,6 @@ pub(crate) fn run(
             seconds: time.saturating_sub(began.elapsed()).as_secs_f64().max(1.0),
             patience: effort.patience.as_secs_f64(),
             seed: deaths,
-            watch_heap,
         };
         let child = Watched::start(subject, place, &request, folder.path())?;
         let pid = child.pid();
@@ -87,8 +85,6 @@ pub(crate) fn run(
             End::Died(status) => {
                 deaths += 1;
                 let death = Death::of(folder.path(), pid, status);
-                // Something was changed that a walk has no business with: the next JVM's walks are looked at before they are made.
-                watch_heap |= !death.in_walk;
                 let wanted = death.signature == subject.signature;
                 sum.again = KOfN::new(sum.again.k + u64::from(wanted), sum.again.of + 1);
                 sum.add(&Said {
@@ -104,9 +100,6 @@ pub(crate) fn run(
             }
         }
     }
-    if watch_heap && let Some(words) = &mut last_words {
-        words.push_str(&heap_in_words(sum.heap_writes));
-    }
     Ok(cell(
         place,
         sum,
@@ -114,17 +107,6 @@ pub(crate) fn run(
         last_words,
         began.elapsed().as_secs_f64(),
     ))
-}
-
-/// What came of looking for walks that write to the Java heap.
-fn heap_in_words(writes: KOfN) -> String {
-    match writes {
-        KOfN { of: 0, .. } => String::new(),
-        KOfN { k: 0, of } => format!("; none of {of} walks after that wrote to the Java heap"),
-        KOfN { k, of } => {
-            format!("; {k} of {of} walks after that would have written to the Java heap")
-        }
-    }
 }
 
 /// What a cell's numbers mean.
@@ -166,7 +148,6 @@ fn cell(
         others: said.others,
         controls: said.controls,
         deaths,
-        heap_writes: (said.heap_writes.of > 0).then_some(said.heap_writes),
         sites: said.sites,
         seconds,
     }

@@ -10,8 +10,6 @@ use walkfuzz_triage::{CrashLog, Ended, Exit, Signature};
 /// A JVM's death.
 pub(crate) struct Death {
     pub(crate) signature: String,
-    /// Whether a walk was under way.
-    pub(crate) in_walk: bool,
     pub(crate) words: String,
 }
 
@@ -41,7 +39,6 @@ impl Death {
         };
         Self {
             signature: signature.to_string(),
-            in_walk,
             words,
         }
     }
@@ -100,6 +97,5 @@ mod tests {
             "JVM died outside walks: SIGSEGV in XMark::mark_and_follow"
         );
         assert_eq!(aborted.signature, "SIGSEGV|XMark::mark_and_follow|none");
-        assert!(!aborted.in_walk);
     }
 }

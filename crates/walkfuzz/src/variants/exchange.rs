@@ -18,7 +18,6 @@ pub(crate) struct Request {
     pub(crate) seconds: f64,
     pub(crate) patience: f64,
     pub(crate) seed: u64,
-    pub(crate) watch_heap: bool,
 }
 
 /// What a child says.
@@ -26,7 +25,6 @@ pub(crate) struct Request {
 pub(crate) struct Said {
     pub(crate) again: KOfN,
     pub(crate) others: u64,
-    pub(crate) heap_writes: KOfN,
     pub(crate) controls: KOfN,
     pub(crate) frozen: Option<KOfN>,
     pub(crate) sites: Vec<VariantSite>,
@@ -37,7 +35,6 @@ impl From<&Tried> for Said {
         Self {
             again: tried.again,
             others: tried.others,
-            heap_writes: tried.heap_writes,
             controls: tried.controls,
             frozen: tried.frozen,
             sites: tried
@@ -59,7 +56,6 @@ impl Said {
     pub(crate) fn add(&mut self, other: &Said) {
         let sum = |a: KOfN, b: KOfN| KOfN::new(a.k + b.k, a.of + b.of);
         self.again = sum(self.again, other.again);
-        self.heap_writes = sum(self.heap_writes, other.heap_writes);
         self.controls = sum(self.controls, other.controls);
         self.others += other.others;
         self.frozen = self.frozen.or(other.frozen);

@@ -182,7 +182,6 @@ mod tests {
             others: 0,
             controls: KOfN::new(again.1, again.1),
             deaths: 0,
-            heap_writes: None,
             sites: Vec::new(),
             seconds: 1.0,
         }

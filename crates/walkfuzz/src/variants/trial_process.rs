@@ -33,7 +33,6 @@ pub(crate) fn in_jvm(request: &str) -> Result<(), Failure> {
         time: Duration::from_secs_f64(request.seconds.clamp(0.0, 1e6)),
         patience: Duration::from_secs_f64(request.patience.clamp(0.0, 1e6)),
         seed: request.seed,
-        watch_heap: request.watch_heap,
     };
     let arguments: Vec<String> = std::env::args().collect();
     let mut session =
