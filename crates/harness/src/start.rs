@@ -14,8 +14,8 @@ use crate::error::HarnessError;
 use crate::settings::Settings;
 use crate::world::World;
 
-/// How long the workload's threads may take to register.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// How long the workload's threads may take to register: with -Xcomp each method that they call is compiled before.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A JVM with its workload running, ready to be walked.
 pub struct Subject {

@@ -7,6 +7,7 @@ use std::process::{Command, Stdio};
 use serde::Serialize;
 use walkfuzz_context::Batch;
 use walkfuzz_export::{Attempts, Export, ExportError, FILES, SCRIPT};
+use walkfuzz_harness::quoted;
 use walkfuzz_jvm::{Places, Version};
 use walkfuzz_record::{Finding, RunFolder};
 
@@ -44,8 +45,12 @@ pub(crate) fn run(args: &ExportArgs) -> Result<(), Failure> {
     let jdk = jdk_of(&finding);
     let script = folder.join(SCRIPT);
     let command = match &jdk {
-        Some(home) => format!("sh {} {}", script.display(), home.display()),
-        None => format!("sh {} JDK_HOME", script.display()),
+        Some(home) => format!(
+            "sh {} {}",
+            quoted(&script.display().to_string()),
+            quoted(&home.display().to_string())
+        ),
+        None => format!("sh {} JDK_HOME", quoted(&script.display().to_string())),
     };
     let attempts = match args.run {
         true => Some(try_it(args, &folder, jdk.as_deref(), &finding)?),

@@ -63,6 +63,10 @@ pub(crate) fn run(args: &VariantsArgs) -> Result<(), Failure> {
             patience: share.max(LEAST),
         };
         let cell = cell::run(&subject, place, effort)?;
+        if interrupt::seen() && cell.state != CellState::Tried {
+            // That it has walked nothing says nothing of its JVM.
+            continue;
+        }
         eprintln!("walkfuzz: {}", grid::line(&cell));
         *slot = Some(cell);
     }
@@ -108,7 +112,7 @@ pub(crate) fn run(args: &VariantsArgs) -> Result<(), Failure> {
     }
 }
 
-/// A cell that the budget did not reach.
+/// A cell that the budget did not reach, or that was not begun before an interrupt.
 fn not_run(place: &Place) -> VariantCell {
     VariantCell {
         jdk: place.jdk.version.to_string(),
@@ -119,7 +123,11 @@ fn not_run(place: &Place) -> VariantCell {
             .to_owned(),
         mode: place.mode.name().to_owned(),
         state: CellState::NotRun,
-        reason: Some("the budget was used up".to_owned()),
+        reason: Some(if interrupt::seen() {
+            "interrupted".to_owned()
+        } else {
+            "the budget was used up (--budget)".to_owned()
+        }),
         again: KOfN::new(0, 0),
         frozen: None,
         others: 0,

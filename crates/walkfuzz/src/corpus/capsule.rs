@@ -85,6 +85,10 @@ pub(super) fn of_finding(run: &RunFolder, finding: &Finding) -> Result<Option<Ca
             finding.jvm.version
         )));
     }
+    // Where the libraries were is of use to a debugger on that machine alone.
+    for file in &mut capsule.facts.files {
+        file.path.clone_from(&file.name);
+    }
     Ok(Some(capsule))
 }
 
