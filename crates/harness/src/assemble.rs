@@ -287,7 +287,8 @@ pub(crate) fn death(remains: &Remains<'_>) -> Finding {
         .or_else(|| record.lanes.first());
     let open = lane.and_then(|lane| lane.open.as_ref());
     let signature = log
-        .and_then(|log| log.signature(Some(&walker.name)))
+        // Where no walk was open and none is on the stack, the walker has no place in the signature.
+        .and_then(|log| log.signature(open.map(|_| &*walker.name)))
         .unwrap_or_else(|| Signature::death(&ended.describe(), open.is_some(), &walker.name));
     let signature_text = signature.to_string();
     let batch = lane

@@ -161,6 +161,7 @@ pub(crate) fn walk_unrecorded(
     let mut watch = Watch {
         stack: &mut world.stack,
         code: &world.code,
+        is_corrected: false,
     };
     let wrote = watch.blame(moment, walker, registers, depth, trace);
     wrote.map_or(outcome, WalkOutcome::Wrote)

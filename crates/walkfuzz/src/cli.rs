@@ -409,6 +409,7 @@ Examples:
     walkfuzz export 137e88
     walkfuzz export 20260301T093000.123Z-4711:137e88 --out reproducer
     walkfuzz export walkfuzz-runs/RUN/artifacts/HASH --json
+    walkfuzz export 137e88 --run --attempts 20
     sh export-137e88e015f9/run.sh /usr/lib/jvm/java-17-openjdk-amd64")]
 pub(crate) struct ExportArgs {
     /// The finding: its id, the beginning of it, RUNFOLDER:ID, or the path of its artifact.
@@ -416,6 +417,15 @@ pub(crate) struct ExportArgs {
     /// The folder to write; `export-ID` when left out. It must be new or empty.
     #[arg(long)]
     pub(crate) out: Option<PathBuf>,
+    /// Run what was written on the finding's JDK, and say how often it crashed there.
+    #[arg(long)]
+    pub(crate) run: bool,
+    /// How often it is run.
+    #[arg(long, default_value_t = 5, requires = "run", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) attempts: u32,
+    /// How long each attempt may take: `20s`.
+    #[arg(long, default_value = "30s", requires = "run", value_parser = duration)]
+    pub(crate) each: Duration,
     /// Where run folders are.
     #[arg(long, default_value = "walkfuzz-runs")]
     pub(crate) runs: PathBuf,

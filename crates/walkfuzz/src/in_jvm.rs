@@ -37,7 +37,7 @@ pub(crate) struct Measured {
 
 pub(crate) fn run(what: &InJvm) -> Result<(), Failure> {
     match *what {
-        InJvm::Trial { ref request } => crate::variants::cell::in_jvm(request),
+        InJvm::Trial { ref request } => crate::variants::trial_process::in_jvm(request),
         InJvm::Step { walks } => step(walks),
         InJvm::Campaign { seconds, ref seeds } => campaign(seconds, seeds),
         InJvm::Guard => {
