@@ -15,6 +15,7 @@ mod install;
 mod jdk;
 mod methods;
 mod options;
+mod predecessors;
 mod start;
 mod version;
 mod words;

@@ -156,6 +156,38 @@ pub(crate) fn aborts() {
     assert!(end.in_flight[0].contains("edited rsp"), "{end:?}");
 }
 
+/// A fault outside walks is the JVM's to report, whoever handled such signals before it started.
+pub(crate) fn crash_log() {
+    if skip() {
+        return;
+    }
+    const RUNS: u64 = 400;
+    let folder = supervised(RUNS, |session, generation, left| {
+        for number in 0..left {
+            if generation == 0 && number == 100 {
+                // The kernel would kill a process whose handler comes back to the fault; what is left of it then is no log.
+                std::thread::spawn(|| {
+                    // SAFETY: none. It ends this process.
+                    unsafe { planted::read_null() };
+                })
+                .join()
+                .unwrap();
+            }
+            session.run_input(&planted::input(&[8])).unwrap();
+        }
+    });
+    let end = &folder.processes().unwrap()[0];
+    println!("note: {end:?}");
+    let log = end.crash_log.as_ref().expect("a crash log");
+    let log = std::fs::read_to_string(log).unwrap();
+    assert!(
+        log.contains("SIGSEGV") && log.contains("read_null"),
+        "{log}"
+    );
+    assert_eq!(end.signal, Some(libc::SIGABRT));
+    assert_eq!(ends(&folder)[1], ProcessOutcome::Clean);
+}
+
 /// Nothing of the record is lost when the kernel ends the process inside a walk.
 pub(crate) fn killed_in_walk() {
     if skip() {
