@@ -82,9 +82,10 @@ fn explained(jdk: &Jdk) {
             .status()
             .unwrap();
         assert!(status.success(), "{status}");
-        fault(&RunFolder::latest(runs.path()).unwrap())
+        let run = RunFolder::latest(runs.path()).unwrap();
+        fault(&run).map(|finding| (run, finding))
     });
-    let finding = found.expect("a fault was found and examined");
+    let (run, finding) = found.expect("a fault was found and examined");
     println!("note: {} on {jdk}", finding.title);
 
     let page = |format: &str| -> String {
