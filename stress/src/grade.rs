@@ -54,10 +54,15 @@ pub const fn grade(generation: Generation, code: Code) -> (Grade, &'static str) 
                 Grade::Acceptable,
                 "the thread is in a state that cannot be walked",
             ),
-            -5 | -6 | -7 => (Grade::Interesting, "the queue did not take the sample"),
+            -7..=-5 => (Grade::Interesting, "the queue did not take the sample"),
             _ => (Grade::Interesting, "the walker did not understand a frame"),
         },
         Generation::Plugin => (Grade::Acceptable, "as the plug-in says"),
+        Generation::Jfr => match code.0 {
+            0 => (Grade::Acceptable, "an event without a stack"),
+            -1 => (Grade::Interesting, "the stack could not be walked"),
+            _ => (Grade::Interesting, "the sample never became an event"),
+        },
     }
 }
 

@@ -11,13 +11,22 @@
 //! handlers (`agents/sampler`), what a crash log says (triage), what a record holds (record).
 #![forbid(unsafe_code)]
 
+pub mod assess;
 pub mod cell;
+pub mod clock;
 pub mod filter;
 pub mod flags;
 pub mod grade;
+pub mod launch;
 pub mod plan;
+pub mod process;
 pub mod profile;
+pub mod recording;
 pub mod result;
+pub mod run;
+pub mod said;
+pub mod store;
+pub mod subjects;
 pub mod verdict;
 
 pub use cell::{Cell, Dimension};

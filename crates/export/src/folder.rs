@@ -168,6 +168,9 @@ fn readme(finding: &Finding, plan: &Plan, doubts: &[String], title: &str, jvm: &
         FindingVerdict::Robustness => {
             "robustness: it shows how much the walker bears, and is no bug by itself"
         }
+        FindingVerdict::Synthetic => {
+            "synthetic: memory was edited before the walk, which no program here does"
+        }
     };
     let blob = match finding.blob.name.as_deref() {
         Some(name) => format!(

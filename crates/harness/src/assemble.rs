@@ -95,6 +95,7 @@ pub(crate) fn finding(parts: &Parts<'_>) -> Finding {
         engine: parts.engine.name().to_owned(),
         thread: moment.worker as u32,
         reliability: Reliability::default(),
+        live: Vec::new(),
         first_seen: now,
         last_seen: now,
         count: 1,
@@ -141,6 +142,7 @@ fn keep_input(run: &RunFolder, finding: &mut Finding, perturbation: &Perturbatio
         artifact: kept.as_ref().map(|(path, _)| path.clone()),
         artifact_sha256: kept.as_ref().map(|(_, hash)| hash.clone()),
         index: Some(0),
+        memory: Vec::new(),
     };
     finding.commands = kept
         .map(|(path, _)| command(finding, &run.path().join(path)))
@@ -332,6 +334,7 @@ pub(crate) fn death(remains: &Remains<'_>) -> Finding {
         engine: engine.name().to_owned(),
         thread: 0,
         reliability: Reliability::default(),
+        live: Vec::new(),
         first_seen: now,
         last_seen: now,
         count: 1,

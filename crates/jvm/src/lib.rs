@@ -30,4 +30,4 @@ pub use methods::{MethodId, Methods, ThreadHooks};
 pub use options::{Collector, JvmOptions};
 pub use start::{Jvm, start};
 pub use version::Version;
-pub use workload::{FRAMES_JAR, Workload, WorkloadHooks, place_frames};
+pub use workload::{FRAMES_JAR, Workload, WorkloadHooks, place_frames, place_jar};

@@ -44,7 +44,7 @@ struct Answer {
 }
 
 pub(crate) fn run(args: &ReplayArgs) -> Result<(), Failure> {
-    let mut capsule = Capsule::read(&args.file).map_err(|error| bad_file(&args.file, error))?;
+    let mut capsule = read(&args.file)?;
     let mut jdks = Jdks::default();
     if let Some(path) = &args.refer {
         let mut small = capsule.clone();
@@ -86,11 +86,12 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<(), Failure> {
     }
 }
 
-fn bad_file(file: &Path, error: FormatError) -> Failure {
-    match error {
+/// Reads a capsule; pages by reference are not there yet.
+pub(crate) fn read(file: &Path) -> Result<Capsule, Failure> {
+    Capsule::read(file).map_err(|error| match error {
         FormatError::Io { .. } => Failure::usage(error),
         error => Failure::usage(format_args!("{}: {error}", file.display())),
-    }
+    })
 }
 
 fn refused(file: &Path, number: i64) -> Failure {
@@ -113,7 +114,7 @@ pub(crate) struct Replayed {
 
 /// Walks the capsule `times` times, in a fresh process each time.
 pub(crate) fn replay(file: &Path, times: u64) -> Result<Replayed, Failure> {
-    let mut capsule = Capsule::read(file).map_err(|error| bad_file(file, error))?;
+    let mut capsule = read(file)?;
     let mut jdks = Jdks::default();
     capsule.resolve(|file| jdks.find(file))?;
     let mut tally = Tally::new(capsule.facts.expected);

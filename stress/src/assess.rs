@@ -1,0 +1,314 @@
+//! From what a cell left behind to its result.
+
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use jiff::Timestamp;
+use walkfuzz_context::{Arch, Pc};
+use walkfuzz_record::{JvmFacts, KnownMatch, ProcessOutcome, Record, RecordReader, Totals};
+use walkfuzz_symbols::Modules;
+use walkfuzz_triage::hs_err::Cause;
+use walkfuzz_triage::{
+    CrashLog, Death, Ended, Exit, JdkVersion, Kind, KnownIssues, Query, Signal, Signature, classify,
+};
+
+use crate::cell::Cell;
+use crate::process::{Finished, MAPS};
+use crate::profile::Minimum;
+use crate::result::{CellFinding, CellResult, Numbers, ProcessResult, SCHEMA, Verdict};
+use crate::verdict::{Evidence, judge, sampling_warning};
+
+/// What is known of a cell beside its folder.
+#[derive(Clone, Copy, Debug)]
+pub struct Known<'a> {
+    /// The cell.
+    pub cell: &'a Cell,
+    /// Its JVM.
+    pub jvm: &'a JvmFacts,
+    /// When it began.
+    pub started: Timestamp,
+    /// Whether its program tells how far it is.
+    pub tells: bool,
+    /// Samples that are asked for in a second of a running thread.
+    pub asked: f64,
+    /// What the clock can give, if something limits it.
+    pub ceiling: Option<f64>,
+    /// What it must have done.
+    pub minimum: Minimum,
+    /// The command that runs it alone.
+    pub command: &'a str,
+    /// Issues that are known.
+    pub issues: &'a KnownIssues,
+    /// Of a cell of JFR's, what its recordings hold.
+    pub recorded: Option<&'a (Numbers, Vec<String>)>,
+}
+
+/// The result of a cell that ended.
+#[must_use]
+pub fn assess(known: &Known<'_>, folder: &Path, finished: &Finished) -> CellResult {
+    let (records, mut warnings) = records(folder);
+    let mut numbers = (!records.is_empty()).then(|| Numbers::of(&Totals::of(&records)));
+    if let Some((recorded, more)) = known.recorded {
+        numbers = Some(recorded.clone());
+        warnings.extend(more.iter().cloned());
+    }
+    if let Some(numbers) = &mut numbers {
+        numbers.sampling.ceiling = known.ceiling;
+        warnings.extend(sampling_warning(&numbers.sampling, known.asked));
+    }
+    if finished.flooded {
+        warnings.push("the program's output was cut: only its begin and end are kept".to_owned());
+    }
+    if finished.left_behind > 0 {
+        let count = finished.left_behind;
+        warnings.push(format!(
+            "{count} processes that the program had left behind were ended"
+        ));
+    }
+    let (file, log) = crash_log(folder);
+    let process = process(&records, file.clone(), log.as_ref(), finished);
+    let walker = known.cell.walker.as_str();
+    let mut findings = Vec::new();
+    findings.extend(
+        log.as_ref()
+            .and_then(|log| crash(known, log, file, &records)),
+    );
+    findings.extend(faults(known, folder, &records, walker));
+    let perturbs = is_perturbed(known.cell);
+    let (mut verdict, mut reason) = judge(&Evidence {
+        numbers: numbers.as_ref(),
+        process: &process,
+        workload: &finished.said.end,
+        tells: known.tells,
+        findings: &findings,
+        minimum: known.minimum,
+        perturbs,
+    });
+    if let Some(complaint) = &finished.said.sampler {
+        (verdict, reason) = (
+            Verdict::Unknown,
+            format!("the sampler did not start: {complaint}"),
+        );
+    } else if let Some(why) = &finished.said.unsupported {
+        (verdict, reason) = (Verdict::Unknown, format!("cannot run here: {why}"));
+    }
+    let numbers = numbers.unwrap_or_else(|| Numbers::of(&Totals::default()));
+    CellResult {
+        schema: SCHEMA,
+        id: known.cell.id(),
+        cell: known.cell.clone(),
+        jvm: known.jvm.clone(),
+        started: known.started,
+        seconds: finished.time.as_secs_f64(),
+        verdict,
+        reason,
+        warnings,
+        untouched: numbers.untouched,
+        perturbed: numbers.perturbed,
+        codes: numbers.codes,
+        depth: numbers.depth,
+        latency: numbers.latency,
+        depth_curve: numbers.depth_curve,
+        latency_curve: numbers.latency_curve,
+        sampling: numbers.sampling,
+        workload: finished.said.end.clone(),
+        process,
+        findings,
+        command: known.command.to_owned(),
+    }
+}
+
+/// Whether a cell's contexts are perturbed: outside all verdicts.
+#[must_use]
+pub fn is_perturbed(cell: &Cell) -> bool {
+    cell.mode == "perturbed"
+}
+
+fn records(folder: &Path) -> (Vec<Record>, Vec<String>) {
+    let mut warnings = Vec::new();
+    let mut records = Vec::new();
+    for path in files(folder, "record-", ".map") {
+        match RecordReader::open(&path) {
+            Ok(record) => {
+                warnings.extend(
+                    record
+                        .damage
+                        .iter()
+                        .map(|damage| format!("record: {damage}")),
+                );
+                records.push(record);
+            }
+            Err(error) => warnings.push(error.to_string()),
+        }
+    }
+    (records, warnings)
+}
+
+/// The files of a folder whose names begin and end so, sorted.
+pub(crate) fn files(folder: &Path, begin: &str, end: &str) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let mut found: Vec<PathBuf> = entries
+        .map(|entry| entry.path())
+        .filter(|path| {
+            let name = path.file_name().and_then(|name| name.to_str());
+            name.is_some_and(|name| name.starts_with(begin) && name.ends_with(end))
+        })
+        .collect();
+    found.sort();
+    found
+}
+
+fn crash_log(folder: &Path) -> (Option<String>, Option<CrashLog>) {
+    let path = files(folder, "hs_err_pid", ".log").into_iter().next();
+    let log = path.as_ref().and_then(|path| CrashLog::read(path).ok());
+    let name = path.and_then(|path| Some(path.file_name()?.to_str()?.to_owned()));
+    (name, log.filter(CrashLog::is_crash_log))
+}
+
+fn process(
+    records: &[Record],
+    file: Option<String>,
+    log: Option<&CrashLog>,
+    finished: &Finished,
+) -> ProcessResult {
+    let open_walk = records
+        .iter()
+        .flat_map(|record| &record.lanes)
+        .any(|lane| lane.open.is_some());
+    let recoveries = Totals::of(records).counter(walkfuzz_record::Counter::Recoveries);
+    let mut outcome = classify(&Death {
+        ended: finished.ended,
+        log,
+        open_walk,
+        recoveries,
+        oom_killed: finished.over_memory,
+    });
+    if finished.said.out_of_memory && outcome == ProcessOutcome::ExitWithoutLog {
+        outcome = ProcessOutcome::OutOfMemory;
+    }
+    let mut words = finished.ended.describe();
+    if finished.over_memory {
+        let megabytes = finished.peak_memory >> 20;
+        words = format!("ended at {megabytes} MB of memory");
+    }
+    let (mut signal, mut internal_error) = (finished.ended.signal().map(|s| s.to_string()), None);
+    match log.and_then(|log| log.cause.as_ref()) {
+        Some(Cause::Signal { signal: number, .. }) => signal = Some(number.to_string()),
+        Some(Cause::Internal { place, .. }) => internal_error = Some(place.clone()),
+        _ => {}
+    }
+    ProcessResult {
+        outcome,
+        words,
+        exit_code: match finished.ended {
+            Ended::ByItself(Exit::Code(code)) => Some(code),
+            _ => None,
+        },
+        signal,
+        internal_error,
+        crash_log: file,
+    }
+}
+
+/// What the crash log says happened.
+fn crash(
+    known: &Known<'_>,
+    log: &CrashLog,
+    file: Option<String>,
+    records: &[Record],
+) -> Option<CellFinding> {
+    let open = records
+        .iter()
+        .flat_map(|record| &record.lanes)
+        .filter_map(|lane| lane.open.as_ref());
+    let signature = log.signature(Some(&known.cell.walker))?;
+    let stack: Vec<String> = log
+        .native_frames
+        .iter()
+        .filter_map(|frame| frame.function.clone())
+        .collect();
+    Some(CellFinding {
+        title: signature.title(None),
+        count: 1,
+        perturbed: open.clone().count() > 0 && open.clone().all(|walk| walk.perturbed),
+        known: look_up(known, &signature, &stack),
+        signature: signature.to_string(),
+        evidence: file,
+    })
+}
+
+/// The faults from which the guard recovered: of each lane, the last is known in full.
+fn faults(known: &Known<'_>, folder: &Path, records: &[Record], walker: &str) -> Vec<CellFinding> {
+    let modules = std::fs::read_to_string(folder.join(MAPS)).map(|text| Modules::parse(&text));
+    let mut findings: Vec<CellFinding> = Vec::new();
+    for record in records {
+        let name = record.path.file_name().and_then(|name| name.to_str());
+        for lane in &record.lanes {
+            let Some((number, fault)) = &lane.last_fault else {
+                continue;
+            };
+            let place = modules
+                .as_ref()
+                .ok()
+                .map(|modules| modules.symbolise(Pc(fault.pc.0)).site());
+            let place = place.unwrap_or_else(|| fault.pc.to_string());
+            let Some(signal) = Signal::from_number(fault.signal) else {
+                continue;
+            };
+            let signature = Signature::new(Kind::Signal(signal), place, walker);
+            // A walk that has left the ring of the last ones is counted with the worse.
+            let perturbed = lane
+                .recent
+                .iter()
+                .find(|walk| walk.number == *number)
+                .map_or(
+                    lane.tallies
+                        .iter()
+                        .all(|(_, perturbed, tally)| *perturbed || tally.faults() == 0),
+                    |walk| walk.perturbed,
+                );
+            let text = signature.to_string();
+            let same = |finding: &&mut CellFinding| {
+                finding.signature == text && finding.perturbed == perturbed
+            };
+            if let Some(finding) = findings.iter_mut().find(same) {
+                finding.count += 1;
+                continue;
+            }
+            findings.push(CellFinding {
+                title: signature.title(None),
+                count: 1,
+                perturbed,
+                known: look_up(known, &signature, &[]),
+                signature: text,
+                evidence: name.map(str::to_owned),
+            });
+        }
+    }
+    findings
+}
+
+fn look_up(known: &Known<'_>, signature: &Signature, stack: &[String]) -> Vec<KnownMatch> {
+    let jdk: Option<JdkVersion> = known.jvm.version.parse().ok();
+    let query = Query {
+        signature,
+        stack,
+        jdk: jdk.as_ref(),
+        arch: Some(Arch::NATIVE),
+    };
+    let matches = known.issues.matching(&query).into_iter();
+    matches
+        .map(|found| KnownMatch {
+            id: found.issue.id.clone(),
+            title: found.issue.title.clone(),
+            versions: found.version.name().to_owned(),
+        })
+        .collect()
+}
+
+/// Time that a cell takes at most, for a plan's estimate.
+#[must_use]
+pub fn estimate(sampled: Duration) -> Duration {
+    // Start and end of a JVM, with some seconds of its program's preparation.
+    sampled + Duration::from_secs(3)
+}

@@ -1,0 +1,415 @@
+//! A program within limits: time, progress, memory, output. It and everything that it started is ended.
+//!
+//! The program gets a process group of its own and a mark in its environment. What leaves the group (a daemon) still has the mark.
+
+use std::collections::VecDeque;
+use std::fs::File;
+use std::io::{self, Read, Write as _};
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::{Signal, kill, killpg};
+use nix::unistd::Pid;
+use walkfuzz_triage::{Ended, Exit};
+
+use crate::profile::Limits;
+use crate::said::Said;
+
+/// The environment variable that marks what belongs to a cell.
+pub const MARK: &str = "WALKFUZZ_CELL";
+/// The file beside the output with the process's mappings, as `/proc/PID/maps` has them.
+pub const MAPS: &str = "maps.txt";
+/// How much of the output's begin and of its end is kept.
+const KEPT: usize = 512 << 10;
+/// The longest line that is looked at.
+const LINE: usize = 8 << 10;
+/// How long a JVM may take for a thread dump before it is killed.
+const DUMP: Duration = Duration::from_secs(2);
+/// How long it may take to end when it is asked to.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// What ended a program, and what it said.
+#[derive(Debug)]
+pub struct Finished {
+    /// Who ended it, and how.
+    pub ended: Ended,
+    /// What it said.
+    pub said: Said,
+    /// Its process id.
+    pub pid: u32,
+    /// Resident bytes at their most.
+    pub peak_memory: u64,
+    /// Whether it was ended for its memory.
+    pub over_memory: bool,
+    /// Whether the output was more than is kept.
+    pub flooded: bool,
+    /// Processes that it had left behind.
+    pub left_behind: usize,
+    /// How long it ran.
+    pub time: Duration,
+}
+
+/// Runs a program to its end or to its limits. `mark` is what [`MARK`] gets, `tells` whether it says how far it is, `asked` whether the user
+/// wants an end; `output` is where its standard output and error go.
+///
+/// # Errors
+/// It could not be started, or its output file not be made.
+pub fn run(
+    mut command: Command,
+    mark: &str,
+    limits: &Limits,
+    tells: bool,
+    output: &Path,
+    asked: impl Fn() -> bool,
+) -> io::Result<Finished> {
+    let file = File::create(output)?;
+    let (reader, writer) = io::pipe()?;
+    command
+        .env(MARK, mark)
+        .stdin(Stdio::null())
+        .stdout(writer.try_clone()?)
+        .stderr(writer)
+        .process_group(0);
+    let began = Instant::now();
+    let mut child = command.spawn()?;
+    // It holds the pipe's other end.
+    drop(command);
+    let maps = output.with_file_name(MAPS);
+    let said = Arc::new(Mutex::new(Said::default()));
+    let listener = listen(reader, file, Arc::clone(&said));
+    let mut watched = Watched {
+        child: &mut child,
+        began,
+        limits,
+        tells,
+        said: &said,
+        maps: &maps,
+        peak: 0,
+    };
+    let (ended, over_memory) = watched.wait(asked)?;
+    let (pid, peak_memory) = (watched.child.id(), watched.peak);
+    let left_behind = end_all(pid, mark);
+    let flooded = listener
+        .join()
+        .is_ok_and(|flooded| flooded.unwrap_or(false));
+    let said = said.lock().unwrap_or_else(PoisonError::into_inner).clone();
+    Ok(Finished {
+        ended,
+        said,
+        pid,
+        peak_memory,
+        over_memory,
+        flooded,
+        left_behind,
+        time: began.elapsed(),
+    })
+}
+
+struct Watched<'a> {
+    child: &'a mut Child,
+    began: Instant,
+    limits: &'a Limits,
+    tells: bool,
+    said: &'a Mutex<Said>,
+    maps: &'a Path,
+    peak: u64,
+}
+
+impl Watched<'_> {
+    fn wait(&mut self, asked: impl Fn() -> bool) -> io::Result<(Ended, bool)> {
+        let mut looked = Instant::now();
+        loop {
+            if let Some(status) = self.child.try_wait()? {
+                return Ok((Ended::ByItself(exit(status)), false));
+            }
+            if asked() {
+                self.ask_to_end(Signal::SIGTERM, PATIENCE)?;
+                return Ok((Ended::Interrupted, false));
+            }
+            if self.began.elapsed() > self.limits.time_out {
+                self.ask_to_end(Signal::SIGQUIT, DUMP)?;
+                return Ok((Ended::OutOfTime, false));
+            }
+            if self.tells && self.stands_still() {
+                self.ask_to_end(Signal::SIGQUIT, DUMP)?;
+                return Ok((Ended::StoodStill, false));
+            }
+            if looked.elapsed() > Duration::from_millis(200) {
+                looked = Instant::now();
+                let memory = resident(self.child.id());
+                self.peak = self.peak.max(memory);
+                self.keep_maps();
+                if memory > self.limits.memory {
+                    self.end()?;
+                    return Ok((Ended::ByItself(Exit::Signal(Signal::SIGKILL as i32)), true));
+                }
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+
+    fn stands_still(&self) -> bool {
+        let said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        // Before its first words it starts, which is long under -Xcomp.
+        let since = said.progress.map_or(self.began, |progress| progress);
+        let patience = if said.progress.is_some() {
+            self.limits.hang
+        } else {
+            self.limits.hang * 2
+        };
+        since.elapsed() > patience
+    }
+
+    /// Remembers what lies where, as long as there is somebody to ask: the addresses of a record mean nothing without it.
+    fn keep_maps(&self) {
+        let text = std::fs::read(format!("/proc/{}/maps", self.child.id())).unwrap_or_default();
+        // What ends is without mappings before it is gone.
+        if !text.is_empty() {
+            let _ = std::fs::write(self.maps, text);
+        }
+    }
+
+    /// Sends a signal, which makes a JVM dump its threads or end, and ends it if it is still there after `time`.
+    fn ask_to_end(&mut self, signal: Signal, time: Duration) -> io::Result<()> {
+        let _ = kill(pid_of(self.child.id()), signal);
+        let asked = Instant::now();
+        while asked.elapsed() < time {
+            if self.child.try_wait()?.is_some() {
+                return Ok(());
+            }
+            std::thread::sleep(Duration::from_millis(10));
+        }
+        self.end()
+    }
+
+    fn end(&mut self) -> io::Result<()> {
+        let _ = killpg(pid_of(self.child.id()), Signal::SIGKILL);
+        self.child.wait().map(drop)
+    }
+}
+
+fn exit(status: ExitStatus) -> Exit {
+    match (status.code(), status.signal()) {
+        (_, Some(signal)) => Exit::Signal(signal),
+        (code, None) => Exit::Code(code.unwrap_or(-1)),
+    }
+}
+
+fn pid_of(pid: u32) -> Pid {
+    Pid::from_raw(pid.cast_signed())
+}
+
+/// Ends what is left of a process group, and what else has the mark. How many processes that were.
+fn end_all(group: u32, mark: &str) -> usize {
+    let _ = killpg(pid_of(group), Signal::SIGKILL);
+    let wanted = format!("{MARK}={mark}");
+    let mut ended = 0;
+    for pid in processes() {
+        let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+        let marked = environment
+            .split(|&byte| byte == 0)
+            .any(|entry| entry == wanted.as_bytes());
+        // Ourselves, when a cell runs us.
+        if marked && pid != std::process::id() && kill(pid_of(pid), Signal::SIGKILL).is_ok() {
+            ended += 1;
+        }
+    }
+    ended
+}
+
+fn processes() -> Vec<u32> {
+    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+        .collect()
+}
+
+/// Resident bytes of a process and everything below it.
+fn resident(pid: u32) -> u64 {
+    let page = 4096;
+    let own = std::fs::read_to_string(format!("/proc/{pid}/statm"))
+        .ok()
+        .and_then(|text| text.split(' ').nth(1)?.parse::<u64>().ok())
+        .unwrap_or(0)
+        * page;
+    own + children(pid).into_iter().map(resident).sum::<u64>()
+}
+
+/// The processes that a process started and that live.
+#[must_use]
+pub fn children(pid: u32) -> Vec<u32> {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task"))
+        .into_iter()
+        .flatten()
+        .flatten();
+    let mut found = Vec::new();
+    for task in tasks {
+        let text = std::fs::read_to_string(task.path().join("children")).unwrap_or_default();
+        found.extend(
+            text.split_whitespace()
+                .filter_map(|word| word.parse::<u32>().ok()),
+        );
+    }
+    found
+}
+
+/// Reads a program's output to its end: keeps its begin and end, and hears its lines. Whether it was more than that.
+fn listen(
+    mut from: impl Read + Send + 'static,
+    mut to: File,
+    said: Arc<Mutex<Said>>,
+) -> JoinHandle<io::Result<bool>> {
+    std::thread::spawn(move || {
+        let mut buffer = vec![0; 64 << 10];
+        let mut line: Vec<u8> = Vec::new();
+        let (mut written, mut all) = (0_usize, 0_usize);
+        let mut tail: VecDeque<u8> = VecDeque::new();
+        let mut kept = Ok(());
+        loop {
+            let read = match from.read(&mut buffer) {
+                Ok(0) => break,
+                Ok(read) => read,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(_) => break,
+            };
+            let bytes = buffer.get(..read).unwrap_or_default();
+            all += read;
+            let now = Instant::now();
+            for &byte in bytes {
+                if byte != b'\n' {
+                    if line.len() < LINE {
+                        line.push(byte);
+                    }
+                    continue;
+                }
+                let text = String::from_utf8_lossy(&line);
+                said.lock()
+                    .unwrap_or_else(PoisonError::into_inner)
+                    .line(text.trim_end(), now);
+                line.clear();
+            }
+            let (head, rest) = bytes.split_at(read.min(KEPT.saturating_sub(written)));
+            written += head.len();
+            if kept.is_ok() {
+                // A full disk must not stop the reading, or the program stands still.
+                kept = to.write_all(head);
+            }
+            tail.extend(rest);
+            let surplus = tail.len().saturating_sub(KEPT);
+            tail.drain(..surplus);
+        }
+        kept?;
+        let left_out = all - written - tail.len();
+        if left_out > 0 {
+            writeln!(to, "\n... {left_out} bytes were left out here ...")?;
+        }
+        let (one, two) = tail.as_slices();
+        to.write_all(one)?;
+        to.write_all(two)?;
+        Ok(left_out > 0)
+    })
+}
+
+/// Where a cell's output goes.
+#[must_use]
+pub fn output_file(folder: &Path) -> PathBuf {
+    folder.join("output.log")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::profile::Profile;
+
+    fn shell(script: &str, change: impl Fn(&mut Limits)) -> (Finished, String) {
+        let mut limits = Profile::plain().limits;
+        limits.time_out = Duration::from_secs(20);
+        change(&mut limits);
+        let folder = tempfile::tempdir().unwrap();
+        let file = output_file(folder.path());
+        let mut command = Command::new("sh");
+        command.args(["-c", script]);
+        let mark = format!("test-{}", folder.path().display());
+        let finished = run(command, &mark, &limits, true, &file, || false).unwrap();
+        (
+            finished,
+            String::from_utf8_lossy(&std::fs::read(&file).unwrap()).into_owned(),
+        )
+    }
+
+    #[test]
+    fn an_end_is_what_it_was() {
+        let (done, text) = shell(
+            "echo 'walkfuzz: done rounds=3 checks=3'; echo words >&2",
+            |_| {},
+        );
+        assert_eq!(done.ended, Ended::ByItself(Exit::Code(0)));
+        assert!(done.said.end.done && text.contains("words"));
+        let (failed, _) = shell("exit 7", |_| {});
+        assert_eq!(failed.ended, Ended::ByItself(Exit::Code(7)));
+        let (killed, _) = shell("kill -SEGV $$", |_| {});
+        assert_eq!(killed.ended, Ended::ByItself(Exit::Signal(11)));
+    }
+
+    #[test]
+    fn who_stands_still_or_runs_on_is_ended() {
+        let (still, _) = shell("echo 'walkfuzz: progress 1'; sleep 60", |limits| {
+            limits.hang = Duration::from_millis(300);
+        });
+        assert_eq!(still.ended, Ended::StoodStill);
+        let (late, _) = shell(
+            "while :; do echo \"walkfuzz: progress $((n=n+1))\"; done",
+            |limits| {
+                limits.time_out = Duration::from_millis(700);
+            },
+        );
+        assert_eq!(late.ended, Ended::OutOfTime);
+    }
+
+    #[test]
+    fn a_flood_is_drained_and_only_its_ends_are_kept() {
+        let (flood, text) = shell(
+            "echo first; yes | head -c 40000000; echo; echo 'walkfuzz: done rounds=1 checks=1'",
+            |_| {},
+        );
+        assert!(flood.flooded && flood.said.end.done);
+        assert!(
+            text.starts_with("first")
+                && text.contains("bytes were left out")
+                && text.len() < 3 * KEPT
+        );
+    }
+
+    #[test]
+    fn memory_has_a_limit() {
+        let (greedy, _) = shell(
+            "x=$(head -c 200000000 /dev/zero | tr '\\0' x); sleep 20",
+            |limits| {
+                limits.memory = 50 << 20;
+            },
+        );
+        assert!(greedy.over_memory, "{greedy:?}");
+        assert!(greedy.peak_memory > 50 << 20);
+    }
+
+    #[test]
+    fn what_it_leaves_behind_is_ended_too() {
+        let (done, text) = shell("setsid sleep 300 >/dev/null 2>&1 & echo $!", |_| {});
+        assert_eq!(done.left_behind, 1, "{done:?}");
+        let pid: u32 = text.lines().next().unwrap().parse().unwrap();
+        let began = Instant::now();
+        // Its entry stays until somebody has waited for it.
+        let dead = || {
+            std::fs::read_to_string(format!("/proc/{pid}/stat"))
+                .map_or(true, |stat| stat.contains(") Z "))
+        };
+        while !dead() {
+            assert!(began.elapsed() < Duration::from_secs(5));
+            std::thread::sleep(Duration::from_millis(10));
+        }
+    }
+}

@@ -1,0 +1,235 @@
+//! Running a plan's cells, some at a time, until all are done, the time is up or the user wants an end.
+
+use std::path::Path;
+use std::process::Command;
+use std::sync::Mutex;
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use walkfuzz_record::JvmFacts;
+use walkfuzz_triage::KnownIssues;
+
+use crate::assess::{self, Known, assess, files};
+use crate::cell::Cell;
+use crate::clock::Clock;
+use crate::launch::asked;
+use crate::process::{self, MAPS, output_file};
+use crate::profile::Profile;
+use crate::recording;
+use crate::result::{CellResult, Numbers, Verdict};
+use crate::store::{StoreError, StressFolder};
+
+/// How a cell is started.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Start {
+    /// Program and arguments.
+    pub words: Vec<String>,
+    /// Variables beside the driver's own.
+    pub environment: Vec<(String, String)>,
+    /// Whether its program tells how far it is.
+    pub tells: bool,
+    /// Its JVM.
+    pub jvm: JvmFacts,
+    /// The command that runs it alone.
+    pub command: String,
+    /// What prints the samples of the flight recordings that the cell leaves, if it is one of JFR's; the files come last.
+    pub reader: Option<Vec<String>>,
+}
+
+/// What happens meanwhile.
+#[derive(Debug)]
+pub enum Event<'a> {
+    /// A cell begins.
+    Begins(&'a Cell),
+    /// A cell has ended.
+    Ended(&'a CellResult),
+    /// A cell could not be started, and why.
+    NotStarted(&'a Cell, &'a str),
+}
+
+/// Who runs cells.
+pub struct Runner<'a> {
+    /// Where results go.
+    pub folder: &'a StressFolder,
+    /// Limits and minimum.
+    pub profile: &'a Profile,
+    /// How a cell is started; its folder is there.
+    pub start: &'a (dyn Fn(&Cell, &Path) -> Result<Start, String> + Sync),
+    /// Issues that are known.
+    pub issues: &'a KnownIssues,
+    /// Whether the user wants an end.
+    pub asked: &'a (dyn Fn() -> bool + Sync),
+    /// Hears what happens.
+    pub hear: &'a (dyn Fn(Event<'_>) + Sync),
+    /// Whether passing cells keep what they left.
+    pub keep: bool,
+}
+
+/// How a run came to its end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// All cells are done.
+    Done,
+    /// The budget is used up.
+    OutOfBudget,
+    /// The user wanted it.
+    Interrupted,
+}
+
+impl Runner<'_> {
+    /// Runs the cells.
+    ///
+    /// # Errors
+    /// Results cannot be written: nothing more is started then.
+    pub fn run(&self, cells: &[Cell]) -> Result<Ended, StoreError> {
+        let began = Instant::now();
+        let next = AtomicUsize::new(0);
+        let broken = AtomicBool::new(false);
+        let error = Mutex::new(None);
+        let out_of_budget = || {
+            let need = assess::estimate(self.profile.limits.sampled);
+            let budget = self.profile.limits.budget;
+            budget.is_some_and(|budget| began.elapsed() + need > budget)
+        };
+        let stops = || (self.asked)() || broken.load(Ordering::Relaxed) || out_of_budget();
+        std::thread::scope(|scope| {
+            for _ in 0..self.profile.limits.jobs.min(cells.len()) {
+                scope.spawn(|| {
+                    while !stops() {
+                        let Some(cell) = cells.get(next.fetch_add(1, Ordering::Relaxed)) else {
+                            return;
+                        };
+                        if let Err(failure) = self.cell(cell) {
+                            broken.store(true, Ordering::Relaxed);
+                            *error.lock().unwrap_or_else(PoisonError::into_inner) = Some(failure);
+                        }
+                    }
+                });
+            }
+        });
+        if let Some(error) = error.into_inner().unwrap_or_else(PoisonError::into_inner) {
+            return Err(error);
+        }
+        Ok(if (self.asked)() {
+            Ended::Interrupted
+        } else if next.load(Ordering::Relaxed) < cells.len() {
+            Ended::OutOfBudget
+        } else {
+            Ended::Done
+        })
+    }
+
+    fn cell(&self, cell: &Cell) -> Result<(), StoreError> {
+        let folder = self.folder.cell(cell);
+        let failed = |source| StoreError::Write {
+            path: folder.clone(),
+            source,
+        };
+        if folder.exists() {
+            // What an interrupted run left of it.
+            std::fs::remove_dir_all(&folder).map_err(failed)?;
+        }
+        std::fs::create_dir_all(&folder).map_err(failed)?;
+        (self.hear)(Event::Begins(cell));
+        let start = match (self.start)(cell, &folder) {
+            Ok(start) => start,
+            Err(why) => {
+                (self.hear)(Event::NotStarted(cell, &why));
+                return std::fs::remove_dir_all(&folder).map_err(failed);
+            }
+        };
+        let Some((program, arguments)) = start.words.split_first() else {
+            return Ok(());
+        };
+        let mut command = Command::new(program);
+        command.args(arguments).current_dir(&folder);
+        command.envs(start.environment.iter().map(|(name, value)| (name, value)));
+        let started = Timestamp::now();
+        let mark = format!("{}-{}", cell.id(), std::process::id());
+        let output = output_file(&folder);
+        let limits = &self.profile.limits;
+        let ran = process::run(command, &mark, limits, start.tells, &output, || {
+            (self.asked)()
+        });
+        let finished = match ran {
+            Ok(finished) => finished,
+            Err(error) => {
+                let why = format!("cannot start {program}: {error}");
+                (self.hear)(Event::NotStarted(cell, &why));
+                return std::fs::remove_dir_all(&folder).map_err(failed);
+            }
+        };
+        if (self.asked)() && finished.ended == walkfuzz_triage::Ended::Interrupted {
+            // It runs again when the run is resumed.
+            return std::fs::remove_dir_all(&folder).map_err(failed);
+        }
+        let recorded = start
+            .reader
+            .as_deref()
+            .and_then(|reader| self.read(reader, &folder));
+        let result = assess(
+            &Known {
+                recorded: recorded.as_ref(),
+                cell,
+                jvm: &start.jvm,
+                started,
+                tells: start.tells,
+                asked: asked(cell),
+                ceiling: Clock::parse(&cell.clock)
+                    .ok()
+                    .and_then(|clock| clock.ceiling()),
+                minimum: self.profile.minimum,
+                command: &start.command,
+                issues: self.issues,
+            },
+            &folder,
+            &finished,
+        );
+        self.folder.append(&result)?;
+        if !self.keep && is_dull(&result) {
+            let _ = std::fs::remove_dir_all(&folder);
+        } else if result.findings.is_empty() {
+            let _ = std::fs::remove_file(folder.join(MAPS));
+        }
+        (self.hear)(Event::Ended(&result));
+        Ok(())
+    }
+}
+
+impl Runner<'_> {
+    /// What the flight recordings in a cell's folder hold.
+    fn read(&self, reader: &[String], folder: &Path) -> Option<(Numbers, Vec<String>)> {
+        let (program, arguments) = reader.split_first()?;
+        let files = files(folder, "", ".jfr");
+        if files.is_empty() {
+            return None;
+        }
+        let mut command = Command::new(program);
+        command.args(arguments).args(files);
+        let output = folder.join("recording.txt");
+        let limits = &self.profile.limits;
+        process::run(command, "recording", limits, false, &output, || {
+            (self.asked)()
+        })
+        .ok()?;
+        recording::numbers(&String::from_utf8_lossy(&std::fs::read(&output).ok()?))
+    }
+}
+
+/// Whether nobody will want to see more of a cell than its numbers.
+fn is_dull(result: &CellResult) -> bool {
+    result.verdict == Verdict::Pass && result.warnings.is_empty()
+}
+
+/// How long a plan takes, roughly.
+#[must_use]
+pub fn estimate(profile: &Profile, cells: usize) -> Duration {
+    let rounds = cells.div_ceil(profile.limits.jobs.max(1)) as u32;
+    let whole = assess::estimate(profile.limits.sampled) * rounds;
+    profile
+        .limits
+        .budget
+        .map_or(whole, |budget| budget.min(whole))
+}

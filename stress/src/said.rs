@@ -1,0 +1,109 @@
+//! What a sampled program says on its standard output: lines of the protocol of docs/workloads.md, everything else is its own affair.
+
+use std::time::Instant;
+
+use crate::result::WorkloadEnd;
+
+/// What a program has said so far.
+#[derive(Clone, Debug, Default)]
+pub struct Said {
+    /// What it did.
+    pub end: WorkloadEnd,
+    /// When it last got on.
+    pub progress: Option<Instant>,
+    /// Why it cannot run here.
+    pub unsupported: Option<String>,
+    /// The sampler's complaint.
+    pub sampler: Option<String>,
+    /// Whether the JVM says that the Java heap was exhausted.
+    pub out_of_memory: bool,
+}
+
+impl Said {
+    /// Takes in a line; `now` is when it came.
+    pub fn line(&mut self, line: &str, now: Instant) {
+        if let Some(text) = line.strip_prefix("walkfuzz-sampler: ") {
+            self.sampler.get_or_insert_with(|| text.to_owned());
+        } else if let Some(text) = line.strip_prefix("walkfuzz: ") {
+            self.protocol(text, now);
+        } else if line.contains("java.lang.OutOfMemoryError") {
+            self.out_of_memory = true;
+        }
+    }
+
+    fn protocol(&mut self, text: &str, now: Instant) {
+        let (word, rest) = text.split_once(' ').unwrap_or((text, ""));
+        match word {
+            "progress" => {
+                let rounds = rest.trim().parse().ok();
+                if rounds > self.end.rounds || self.progress.is_none() {
+                    self.progress = Some(now);
+                }
+                self.end.rounds = rounds.or(self.end.rounds);
+            }
+            "antagonist" => {
+                if let Some((name, count)) = rest.rsplit_once(' ')
+                    && let Ok(count) = count.parse()
+                {
+                    self.end.antagonists.push((name.to_owned(), count));
+                }
+            }
+            "wrong" => {
+                self.end.wrong.get_or_insert_with(|| rest.to_owned());
+            }
+            "unsupported" => self.unsupported = Some(rest.to_owned()),
+            "done" => {
+                self.end.done = true;
+                let number = |name: &str| {
+                    let mut fields = rest.split(' ');
+                    let value =
+                        fields.find_map(|field| field.strip_prefix(name)?.strip_prefix('='));
+                    value.and_then(|value| value.parse().ok())
+                };
+                self.end.rounds = number("rounds").or(self.end.rounds);
+                self.end.checks = number("checks");
+            }
+            _ => {}
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_protocol_is_understood_and_the_rest_is_not_ours() {
+        let mut said = Said::default();
+        let now = Instant::now();
+        for line in [
+            "Hello",
+            "walkfuzz: progress 7",
+            "walkfuzz: antagonist deopt 1234",
+            "walkfuzz: antagonist nonsense",
+            "walkfuzz: done rounds=9 checks=18 seconds=1.5",
+        ] {
+            said.line(line, now);
+        }
+        assert_eq!(said.end.rounds, Some(9));
+        assert_eq!(said.end.checks, Some(18));
+        assert_eq!(said.end.antagonists, [("deopt".to_owned(), 1234)]);
+        assert!(said.end.done && said.end.wrong.is_none());
+        said.line("walkfuzz: wrong sort: expected 4, got 5", now);
+        assert_eq!(said.end.wrong.as_deref(), Some("sort: expected 4, got 5"));
+        said.line("walkfuzz-sampler: no such option: clok", now);
+        assert_eq!(said.sampler.as_deref(), Some("no such option: clok"));
+    }
+
+    #[test]
+    fn only_a_greater_number_is_progress() {
+        let mut said = Said::default();
+        let first = Instant::now();
+        let later = first + std::time::Duration::from_secs(5);
+        said.line("walkfuzz: progress 3", first);
+        said.line("walkfuzz: progress 3", later);
+        assert_eq!(said.progress, Some(first));
+        said.line("walkfuzz: progress 4", later);
+        assert_eq!(said.progress, Some(later));
+    }
+}

@@ -1,0 +1,245 @@
+//! A stress run's folder, written so that a kill or a full disk loses at most the cells that were running.
+//!
+//! ```text
+//! 20260301T093000.123Z-4711/
+//!   stress.json     what was planned, by whom, on which machine
+//!   cells.jsonl     a line for each finished cell, appended
+//!   cells/ID/       what a cell left: output.log, record-PID.map, hs_err_pidPID.log
+//! ```
+
+use std::collections::BTreeSet;
+use std::fs::{self, OpenOptions};
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use walkfuzz_record::MachineFacts;
+
+use crate::cell::Cell;
+use crate::result::{CellResult, SCHEMA};
+
+const FACTS: &str = "stress.json";
+const CELLS: &str = "cells.jsonl";
+
+/// `stress.json`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct StressFacts {
+    /// [`SCHEMA`].
+    pub schema: u32,
+    /// Version of walkfuzz.
+    pub walkfuzz: String,
+    /// The command as the user gave it, word by word.
+    pub command: Vec<String>,
+    /// Name of the profile.
+    pub profile: String,
+    /// The plan's seed.
+    pub seed: u64,
+    /// `K/N`; absent for the whole plan.
+    pub shard: Option<String>,
+    /// When the run began.
+    pub started: Timestamp,
+    /// When it ended in good order.
+    pub finished: Option<Timestamp>,
+    /// The machine.
+    pub machine: MachineFacts,
+    /// All points of the matrix.
+    pub points: u64,
+    /// Pairs of values that the plan's cells have, and how many there are to have.
+    pub pairs: (u64, u64),
+    /// Why cells were left out, and how many.
+    pub impossible: Vec<(String, u64)>,
+    /// The cells that are to run, in their order.
+    pub plan: Vec<Cell>,
+}
+
+/// What went wrong with a run's folder.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum StoreError {
+    /// It cannot be written.
+    #[error("cannot write {}: {source}", .path.display())]
+    Write {
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        source: std::io::Error,
+    },
+    /// It cannot be read.
+    #[error("cannot read {}: {source}", .path.display())]
+    Read {
+        /// The file.
+        path: PathBuf,
+        /// The system's reason.
+        source: std::io::Error,
+    },
+    /// Its facts mean nothing.
+    #[error("{} is no stress run's: {source}", .path.display())]
+    Facts {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong.
+        source: serde_json::Error,
+    },
+    /// An older or newer program wrote it.
+    #[error("{} has schema {found}, this program reads {SCHEMA}; use the walkfuzz that wrote it", .path.display())]
+    Schema {
+        /// The file.
+        path: PathBuf,
+        /// What it has.
+        found: u64,
+    },
+}
+
+/// A stress run's folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StressFolder {
+    path: PathBuf,
+}
+
+/// Finished cells, and the lines that could not be read.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Finished {
+    /// The cells, in the order in which they ended.
+    pub cells: Vec<CellResult>,
+    /// Lines that were cut off or mean nothing.
+    pub damaged_lines: u64,
+}
+
+impl StressFolder {
+    /// Makes a new folder under `base`.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn create(base: &Path, facts: &StressFacts) -> Result<Self, StoreError> {
+        let time = facts.started.strftime("%Y%m%dT%H%M%S.%3fZ");
+        let path = base.join(format!("{time}-{}", std::process::id()));
+        let folder = Self { path };
+        let cells = folder.path.join("cells");
+        fs::create_dir_all(&cells).map_err(|source| write_error(&cells, source))?;
+        folder.write_facts(facts)?;
+        Ok(folder)
+    }
+
+    /// Opens a folder.
+    ///
+    /// # Errors
+    /// It holds no stress run, or one of another schema.
+    pub fn open(path: &Path) -> Result<Self, StoreError> {
+        let folder = Self {
+            path: path.to_owned(),
+        };
+        folder.facts()?;
+        Ok(folder)
+    }
+
+    /// Whether a folder holds a stress run.
+    #[must_use]
+    pub fn is_one(path: &Path) -> bool {
+        path.join(FACTS).is_file()
+    }
+
+    /// Its path.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// A cell's folder.
+    #[must_use]
+    pub fn cell(&self, cell: &Cell) -> PathBuf {
+        self.path.join("cells").join(cell.id())
+    }
+
+    /// What was planned.
+    ///
+    /// # Errors
+    /// The file cannot be read or is another's.
+    pub fn facts(&self) -> Result<StressFacts, StoreError> {
+        let path = self.path.join(FACTS);
+        let bytes = fs::read(&path).map_err(|source| StoreError::Read {
+            path: path.clone(),
+            source,
+        })?;
+        let wrong = |source| StoreError::Facts {
+            path: path.clone(),
+            source,
+        };
+        let value: serde_json::Value = serde_json::from_slice(&bytes).map_err(wrong)?;
+        match value.get("schema").and_then(serde_json::Value::as_u64) {
+            Some(found) if found != u64::from(SCHEMA) => Err(StoreError::Schema { path, found }),
+            _ => serde_json::from_value(value).map_err(wrong),
+        }
+    }
+
+    /// Writes what is planned, in place of what was.
+    ///
+    /// # Errors
+    /// There is no room, say.
+    pub fn write_facts(&self, facts: &StressFacts) -> Result<(), StoreError> {
+        let path = self.path.join(FACTS);
+        let new = self.path.join("stress.json.new");
+        let text = serde_json::to_string_pretty(facts).map_err(|source| StoreError::Facts {
+            path: path.clone(),
+            source,
+        })?;
+        fs::write(&new, text + "\n").map_err(|source| write_error(&new, source))?;
+        fs::rename(&new, &path).map_err(|source| write_error(&path, source))
+    }
+
+    /// Adds a finished cell.
+    ///
+    /// # Errors
+    /// There is no room, say.
+    pub fn append(&self, result: &CellResult) -> Result<(), StoreError> {
+        let path = self.path.join(CELLS);
+        let mut line = serde_json::to_string(result).map_err(|source| StoreError::Facts {
+            path: path.clone(),
+            source,
+        })?;
+        line.push('\n');
+        let mut options = OpenOptions::new();
+        let file = options.create(true).append(true).open(&path);
+        file.and_then(|mut file| file.write_all(line.as_bytes()))
+            .map_err(|source| write_error(&path, source))
+    }
+
+    /// The finished cells; of a cell that ran twice, the last.
+    ///
+    /// # Errors
+    /// The file is there and cannot be read.
+    pub fn finished(&self) -> Result<Finished, StoreError> {
+        let path = self.path.join(CELLS);
+        let bytes = match fs::read(&path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+            Err(source) => return Err(StoreError::Read { path, source }),
+        };
+        let mut finished = Finished::default();
+        let mut seen = BTreeSet::new();
+        let lines: Vec<&[u8]> = bytes
+            .split(|&byte| byte == b'\n')
+            .filter(|line| !line.is_empty())
+            .collect();
+        for line in lines.iter().rev() {
+            match serde_json::from_slice::<CellResult>(line) {
+                Ok(cell) if cell.schema == SCHEMA => {
+                    if seen.insert(cell.id.clone()) {
+                        finished.cells.push(cell);
+                    }
+                }
+                _ => finished.damaged_lines += 1,
+            }
+        }
+        finished.cells.reverse();
+        Ok(finished)
+    }
+}
+
+fn write_error(path: &Path, source: std::io::Error) -> StoreError {
+    StoreError::Write {
+        path: path.to_owned(),
+        source,
+    }
+}
