@@ -10,6 +10,7 @@ use walkfuzz_capsule::{
 };
 use walkfuzz_jvm::Places;
 use walkfuzz_record::KOfN;
+use walkfuzz_symbols::SymbolTable;
 
 use crate::cli::ReplayArgs;
 use crate::failure::{ENVIRONMENT, Failure, UNKNOWN};
@@ -178,9 +179,18 @@ impl Jdks {
                 .chain(found.filter_map(|candidate| candidate.jdk.ok()))
                 .collect()
         });
-        let same = jdks.iter().find(|jdk| jdk.identity == file.identity)?;
+        let same = jdks.iter().find(|jdk| is_build(jdk, &file.identity))?;
         Some(same.libjvm.clone())
     }
+}
+
+/// Whether the JDK's libjvm is the file that a capsule names. Where it has no build id, the whole file's hash counts: pages are taken from it, and
+/// what names a JDK elsewhere is a hash of its exports alone.
+fn is_build(jdk: &walkfuzz_jvm::Jdk, identity: &str) -> bool {
+    if jdk.build_id.is_some() || !identity.starts_with("sha256:") {
+        return jdk.identity == identity;
+    }
+    SymbolTable::load(&jdk.libjvm).is_ok_and(|table| table.identity() == Some(identity))
 }
 
 /// Counts walks.
