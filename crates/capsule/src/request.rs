@@ -8,7 +8,7 @@ use walkfuzz_context::{Address, Pc, Registers};
 
 use crate::capsule::{Perturbed, SafeFetch};
 
-/// A file that a capsule names, and may later [refer](Capsule::refer) to.
+/// A file that a capsule names, and may later [refer](crate::Capsule::refer) to.
 #[derive(Clone, Debug)]
 pub struct KnownFile {
     /// Where it is, as the mappings name it.
