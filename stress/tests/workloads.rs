@@ -321,7 +321,7 @@ fn a_planted_hang_stops_all_progress_and_never_ends() {
     thread::sleep(Duration::from_secs(2));
     assert_eq!(child.0.try_wait().unwrap(), None);
     let text = fs::read_to_string(out.path()).unwrap();
-    assert_eq!(said(&text, "progress"), ["3"], "{text}");
+    assert_eq!(said(&text, "progress").last(), Some(&"3"), "{text}");
     assert!(said(&text, "done").is_empty(), "{text}");
 }
 

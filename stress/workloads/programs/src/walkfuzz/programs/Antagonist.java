@@ -9,7 +9,7 @@ import java.util.concurrent.atomic.LongAdder;
  * an antagonist that did nothing has failed.
  */
 public abstract class Antagonist {
-    private static final long STOP_MILLIS = 10_000;
+    private static final long STOP_MILLIS = 60_000;
     private final LongAdder operations = new LongAdder();
     private final List<Thread> threads = new ArrayList<>();
     private volatile boolean stopping;

@@ -18,7 +18,7 @@ public final class Main {
     private static final int WRONG = 5;
     private static final long TELL_MILLIS = 200;
     /** An antagonist gets so much longer for its first operation: a JVM that only interprets, on a busy machine. */
-    private static final long FIRST_OPERATION_NANOS = 20_000_000_000L;
+    private static final long FIRST_OPERATION_NANOS = 60_000_000_000L;
     /** Not System.out: libraries may replace that. */
     private static final PrintStream OUT = new PrintStream(new BufferedOutputStream(new FileOutputStream(FileDescriptor.out), 8192), false);
 

@@ -63,15 +63,19 @@ final class Rounds {
         return (ended - began) / 1e9;
     }
 
+    /** So many rounds are made however long they take. */
+    private long least() {
+        return arguments.plant == Arguments.Plant.HANG ? HANG_AFTER : 1;
+    }
+
     private void work() {
         while (failure == null) {
-            // At least one round.
             long round = next.getAndIncrement();
-            if (round >= arguments.rounds || round > 0 && (System.nanoTime() - began) / 1e9 >= arguments.seconds) {
-                return;
-            }
             if (arguments.plant == Arguments.Plant.HANG && round >= HANG_AFTER) {
                 Plants.hang();
+            }
+            if (round >= arguments.rounds || round >= least() && (System.nanoTime() - began) / 1e9 >= arguments.seconds) {
+                return;
             }
             try {
                 program.round(new Rng(settings.seed * 0x632BE59BD9B4E019L + round), checks);
