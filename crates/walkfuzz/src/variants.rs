@@ -34,6 +34,9 @@ pub(crate) fn run(args: &VariantsArgs) -> Result<(), Failure> {
             "no JDK to try it on; bring one with: walkfuzz jdk install",
         ));
     }
+    if args.dry_run {
+        return crate::print(planned(&subject, args, &places, &absent).as_bytes());
+    }
     eprintln!(
         "walkfuzz: {} on {} JVMs, at up to {} moments each",
         subject.title,
@@ -110,6 +113,32 @@ pub(crate) fn run(args: &VariantsArgs) -> Result<(), Failure> {
     } else {
         Err(Failure::said(UNKNOWN))
     }
+}
+
+/// What would be done.
+fn planned(subject: &Subject, args: &VariantsArgs, places: &[Place], absent: &[String]) -> String {
+    let mut text = format!(
+        "{}\n{}\nwould be tried at up to {} moments each, within {} s, on {} JVMs:\n",
+        subject.title,
+        subject.perturbation_in_short(),
+        args.moments,
+        args.budget.as_secs(),
+        places.len()
+    );
+    for place in places {
+        text.push_str(&format!(
+            "  {} {} {}\n",
+            place.jdk,
+            place
+                .collector
+                .map_or("default", walkfuzz_jvm::Collector::name),
+            place.mode.name()
+        ));
+    }
+    if args.install && !absent.is_empty() {
+        text.push_str(&format!("and installed before: {}\n", absent.join(", ")));
+    }
+    text
 }
 
 /// A cell that the budget did not reach, or that was not begun before an interrupt.

@@ -80,6 +80,9 @@ pub(crate) struct VariantsArgs {
     /// How long, all in all: `90s`, `10m`, `1h`.
     #[arg(long, default_value = "10m", value_parser = duration)]
     pub(crate) budget: Duration,
+    /// Say which JVMs would be tried, and end.
+    #[arg(long, conflicts_with = "json")]
+    pub(crate) dry_run: bool,
     /// Where run folders are.
     #[arg(long, default_value = "walkfuzz-runs")]
     pub(crate) runs: PathBuf,

@@ -11,7 +11,7 @@ use crate::variants::cell::Place;
 pub(crate) fn places(args: &VariantsArgs) -> Result<(Vec<Place>, Vec<String>), Failure> {
     let installed = Places::from_env();
     let (jdks, absent) = match args.range {
-        Some(line) => range(line, args.install, &installed)?,
+        Some(line) => range(line, args.install && !args.dry_run, &installed)?,
         None if args.jdks.is_empty() => (every(&installed), Vec::new()),
         None => {
             let named = args.jdks.iter().filter(|name| !name.is_empty());
