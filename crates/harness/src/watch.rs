@@ -1,12 +1,11 @@
 //! Walks that write to the stack of the thread they walk: noticed, attributed, undone.
 
 use walkfuzz_context::Registers;
-use walkfuzz_engine::{HeldStack, Moment, Written};
+use walkfuzz_engine::{HeldStack, Moment, Written, fault_record};
 use walkfuzz_record::FaultRecord;
 use walkfuzz_vmstructs::CodeMap;
 use walkfuzz_walkers::{TraceBuffer, Walker};
 
-use crate::walks::fault_record;
 use crate::world::is_return_address;
 
 /// Watches the held thread's stack.
