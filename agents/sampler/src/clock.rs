@@ -184,12 +184,7 @@ fn new_timer(of: libc::clockid_t, clock: Clock, tid: pid_t) -> io::Result<c_int>
         event.sigev_notify = libc::SIGEV_THREAD_ID;
         event.sigev_signo = SIGNALS[clock as usize].load(Relaxed);
         event.sigev_notify_thread_id = tid;
-        libc::syscall(
-            libc::SYS_timer_create,
-            of,
-            &raw mut event,
-            &raw mut timer,
-        )
+        libc::syscall(libc::SYS_timer_create, of, &raw mut event, &raw mut timer)
     };
     if result == 0 {
         Ok(timer)
@@ -237,7 +232,8 @@ pub(crate) fn set_itimer(interval: Duration) -> io::Result<()> {
         it_value: time,
     };
     // SAFETY: plain data.
-    let result = unsafe { libc::setitimer(libc::ITIMER_PROF, &raw const setting, std::ptr::null_mut()) };
+    let result =
+        unsafe { libc::setitimer(libc::ITIMER_PROF, &raw const setting, std::ptr::null_mut()) };
     if result == 0 {
         Ok(())
     } else {

@@ -259,9 +259,11 @@ fn unescaped(text: &str, pid: u32) -> Result<String, OptionError> {
             rest = after;
             continue;
         }
-        let found = escapes
-            .iter()
-            .find(|(code, _)| escape.get(..3).is_some_and(|head| head.eq_ignore_ascii_case(code)));
+        let found = escapes.iter().find(|(code, _)| {
+            escape
+                .get(..3)
+                .is_some_and(|head| head.eq_ignore_ascii_case(code))
+        });
         let Some((_, meaning)) = found else {
             return Err(OptionError::Escape(text.to_owned()));
         };
@@ -298,7 +300,10 @@ mod tests {
         assert_eq!(options.interval, Duration::from_micros(100));
         assert_eq!(options.choice, Choice::Random(8));
         assert!(!options.guard);
-        assert_eq!((options.steps, options.depth, options.perturb), (64, 2048, 16));
+        assert_eq!(
+            (options.steps, options.depth, options.perturb),
+            (64, 2048, 16)
+        );
         assert_eq!((options.seed, options.lanes), (7, 8));
         assert_eq!(options.churn, Some(Duration::from_millis(50)));
         assert_eq!(options.delay, Duration::from_secs(2));
@@ -317,7 +322,9 @@ mod tests {
 
     #[test]
     fn what_means_nothing_is_named() {
-        assert!(complaint("record=r,clok=timer").starts_with("no such option: clok; expected record,"));
+        assert!(
+            complaint("record=r,clok=timer").starts_with("no such option: clok; expected record,")
+        );
         assert!(complaint("clock=timer").contains("record=PATH is missing"));
         assert!(complaint("record=").contains("record=PATH is missing"));
         assert!(complaint("record=a,record=b").contains("record is given twice"));
@@ -347,7 +354,10 @@ mod tests {
             "stop=now",
         ] {
             let said = complaint(&format!("record=r,{wrong}"));
-            assert!(said.starts_with(&format!("{wrong} means nothing")), "{said}");
+            assert!(
+                said.starts_with(&format!("{wrong} means nothing")),
+                "{said}"
+            );
         }
     }
 }

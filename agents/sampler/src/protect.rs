@@ -55,7 +55,9 @@ fn register(thread: &'static Thread) -> Option<&'static GuardSlot> {
         }
         // SAFETY: `busy` is ours.
         unsafe { *place.alarm.get() = alarm };
-        thread.slot.store(std::ptr::from_ref(slot).cast_mut(), Relaxed);
+        thread
+            .slot
+            .store(std::ptr::from_ref(slot).cast_mut(), Relaxed);
     }
     place.busy.store(false, Release);
     slot

@@ -3,7 +3,8 @@
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::ffi::c_void;
 use std::hint::black_box;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
+use std::sync::MutexGuard;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 use std::time::Duration;
 
 use walkfuzz_guard::{Guard, GuardOptions};
@@ -82,13 +83,13 @@ impl Walker for Nothing {
 
 /// The thread state of a pretended JavaThread.
 static IN_JAVA: AtomicU32 = AtomicU32::new(8);
-static RUNNING: AtomicBool = AtomicBool::new(false);
 
 /// This thread as a sampled one, and a sampling of it. The state is the process's, so one at a time.
-fn stage(guard: bool, folder: &std::path::Path) -> (&'static Sampler, &'static Thread) {
-    while RUNNING.swap(true, Acquire) {
-        std::thread::sleep(Duration::from_millis(10));
-    }
+fn stage(
+    guard: bool,
+    folder: &std::path::Path,
+) -> (&'static Sampler, &'static Thread, MutexGuard<'static, ()>) {
+    let turn = threads::TURN.lock().unwrap();
     let walker = WalkerInfo {
         name: "nothing".to_owned(),
         generation: Generation::Agct,
@@ -133,19 +134,26 @@ fn stage(guard: bool, folder: &std::path::Path) -> (&'static Sampler, &'static T
         java_thread: &raw const IN_JAVA as u64,
     };
     let thread = threads::add(who).unwrap();
-    (sampler, thread)
+    (sampler, thread, turn)
 }
 
-fn leave(thread: &'static Thread) {
+fn leave(thread: &'static Thread, turn: MutexGuard<'static, ()>) {
     Sampler::retire();
     threads::remove(thread);
     protect::unregister(thread);
-    RUNNING.store(false, Release);
+    drop(turn);
 }
 
 fn raise() {
     // SAFETY: a signal with a handler, to this thread.
-    unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), libc::gettid(), libc::SIGPROF) };
+    unsafe {
+        libc::syscall(
+            libc::SYS_tgkill,
+            libc::getpid(),
+            libc::gettid(),
+            libc::SIGPROF,
+        )
+    };
 }
 
 fn samples(sampler: &Sampler) -> u64 {
@@ -157,7 +165,7 @@ fn samples(sampler: &Sampler) -> u64 {
 fn the_handler_allocates_nothing_and_makes_no_system_call() {
     let folder = tempfile::tempdir().unwrap();
     for guard in [false, true] {
-        let (sampler, thread) = stage(guard, folder.path());
+        let (sampler, thread, turn) = stage(guard, folder.path());
         // The first one registers the thread.
         raise();
         assert_eq!(samples(sampler), 1);
@@ -188,7 +196,7 @@ fn the_handler_allocates_nothing_and_makes_no_system_call() {
         unsafe { libc::waitpid(child, &raw mut status, 0) };
         assert!(libc::WIFEXITED(status), "guard {guard}: status {status:#x}");
         assert_eq!(libc::WEXITSTATUS(status), 7, "guard {guard}");
-        leave(thread);
+        leave(thread, turn);
         std::fs::remove_file(folder.path().join("record.map")).unwrap();
     }
 }
@@ -205,10 +213,18 @@ fn forbid_all_but(calls: &[libc::c_long]) {
     program[0] = step(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0, 0);
     for (at, call) in calls.iter().enumerate() {
         let jump = (calls.len() - at) as u8;
-        program[at + 1] = step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, *call as u32, jump);
+        program[at + 1] = step(
+            libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K,
+            *call as u32,
+            jump,
+        );
     }
     let end = calls.len() + 1;
-    program[end] = step(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_KILL_PROCESS, 0);
+    program[end] = step(
+        libc::BPF_RET | libc::BPF_K,
+        libc::SECCOMP_RET_KILL_PROCESS,
+        0,
+    );
     program[end + 1] = step(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW, 0);
     let filter = libc::sock_fprog {
         len: end as u16 + 2,
@@ -228,7 +244,7 @@ fn forbid_all_but(calls: &[libc::c_long]) {
 #[test]
 fn a_forked_copy_writes_nothing_into_the_record() {
     let folder = tempfile::tempdir().unwrap();
-    let (sampler, thread) = stage(false, folder.path());
+    let (sampler, thread, turn) = stage(false, folder.path());
     // As `lifecycle` makes it; the stage's word is not wiped.
     let page = crate::lifecycle::wiped_in_copies().unwrap();
     assert_eq!(page.load(Relaxed), 1);
@@ -241,7 +257,10 @@ fn a_forked_copy_writes_nothing_into_the_record() {
     let mut status = 0;
     // SAFETY: the child made above.
     unsafe { libc::waitpid(child, &raw mut status, 0) };
-    assert_eq!((libc::WIFEXITED(status), libc::WEXITSTATUS(status)), (true, 3));
+    assert_eq!(
+        (libc::WIFEXITED(status), libc::WEXITSTATUS(status)),
+        (true, 3)
+    );
     assert_eq!(page.load(Relaxed), 1, "the original goes on");
     sampler.stand_for_copy(true);
     raise();
@@ -249,13 +268,13 @@ fn a_forked_copy_writes_nothing_into_the_record() {
     sampler.stand_for_copy(false);
     raise();
     assert_eq!(samples(sampler), 1);
-    leave(thread);
+    leave(thread, turn);
 }
 
 #[test]
 fn errno_is_kept_and_threads_outside_java_are_walked_too() {
     let folder = tempfile::tempdir().unwrap();
-    let (sampler, thread) = stage(true, folder.path());
+    let (sampler, thread, turn) = stage(true, folder.path());
     // SAFETY: this thread's errno.
     let errno = || unsafe { *libc::__errno_location() };
     // SAFETY: as above.
@@ -271,14 +290,21 @@ fn errno_is_kept_and_threads_outside_java_are_walked_too() {
         .filter_map(|index| sampler.recorder.lane(index))
         .map(|lane| lane.counter(Counter::OutsideJava));
     assert_eq!(outside.sum::<u64>(), 10);
-    assert!(thread.idle.load(Relaxed), "ten samples at one system call: it waits");
+    assert!(
+        thread.idle.load(Relaxed),
+        "ten samples at one system call: it waits"
+    );
     std::thread::spawn(|| {
         raise();
     })
     .join()
     .unwrap();
-    assert_eq!(sampler.strays.load(Relaxed), 1, "a thread that nobody knows");
-    leave(thread);
+    assert_eq!(
+        sampler.strays.load(Relaxed),
+        1,
+        "a thread that nobody knows"
+    );
+    leave(thread, turn);
 }
 
 /// The handler's own time: `cargo test --release -p walkfuzz-sampler --lib -- --ignored --nocapture cost`.
@@ -288,7 +314,7 @@ fn cost_of_the_handler_outside_the_walker() {
     const ROUNDS: u32 = 1_000_000;
     let folder = tempfile::tempdir().unwrap();
     for guard in [false, true] {
-        let (_, thread) = stage(guard, folder.path());
+        let (_, thread, turn) = stage(guard, folder.path());
         raise();
         // SAFETY: all-zero structures are valid; the context is this place's.
         let (mut info, mut context) = unsafe {
@@ -320,8 +346,10 @@ fn cost_of_the_handler_outside_the_walker() {
             }
         });
         let delivery = time(&mut raise);
-        println!("guard {guard}: handler {handler:.0} ns, with delivery by tgkill {delivery:.0} ns");
-        leave(thread);
+        println!(
+            "guard {guard}: handler {handler:.0} ns, with delivery by tgkill {delivery:.0} ns"
+        );
+        leave(thread, turn);
         std::fs::remove_file(folder.path().join("record.map")).unwrap();
     }
 }

@@ -150,7 +150,10 @@ impl Sampler {
     /// Whether `thread`, the calling one, executes Java code. Signal-safe.
     #[inline]
     pub(crate) fn is_in_java(&self, thread: &Thread) -> bool {
-        let state = thread.java_thread.load(Relaxed).wrapping_add(self.vm.state_offset);
+        let state = thread
+            .java_thread
+            .load(Relaxed)
+            .wrapping_add(self.vm.state_offset);
         // SAFETY: the calling thread's JavaThread lives until the thread has left the table.
         unsafe { (state as *const u32).read_volatile() == self.vm.in_java }
     }
@@ -174,7 +177,8 @@ impl Sampler {
         (0..lanes - 1).find_map(|step| {
             let index = 1 + (first + step) % (lanes - 1);
             let lane = self.recorder.lane(index)?;
-            lane.claim(tid).then_some((lane, self.benches.get(index as usize)?))
+            lane.claim(tid)
+                .then_some((lane, self.benches.get(index as usize)?))
         })
     }
 
@@ -231,19 +235,30 @@ impl Sampler {
             && in_java
             && cause == Cause::Sample
         {
-            perturber.each(&untouched, &self.vm.code, self.options.perturb, |registers: &Registers| {
-                // SAFETY: the handler's context; the copy is the bench's.
-                let scratch = unsafe {
-                    walkfuzz_guard::copy_context(context, &mut tools.scratch);
-                    let scratch: *mut ucontext_t = &raw mut *tools.scratch;
-                    walkfuzz_guard::write_registers(scratch, registers);
-                    scratch
-                };
-                lane.begin_walk(1, WALKER, registers, &untouched, self.kind(registers.pc().0));
-                lane.mark_perturbed();
-                // SAFETY: as above.
-                unsafe { self.walk(thread, slot, lane, tools, scratch) };
-            });
+            perturber.each(
+                &untouched,
+                &self.vm.code,
+                self.options.perturb,
+                |registers: &Registers| {
+                    // SAFETY: the handler's context; the copy is the bench's.
+                    let scratch = unsafe {
+                        walkfuzz_guard::copy_context(context, &mut tools.scratch);
+                        let scratch: *mut ucontext_t = &raw mut *tools.scratch;
+                        walkfuzz_guard::write_registers(scratch, registers);
+                        scratch
+                    };
+                    lane.begin_walk(
+                        1,
+                        WALKER,
+                        registers,
+                        &untouched,
+                        self.kind(registers.pc().0),
+                    );
+                    lane.mark_perturbed();
+                    // SAFETY: as above.
+                    unsafe { self.walk(thread, slot, lane, tools, scratch) };
+                },
+            );
         }
         lane.release();
         in_java

@@ -24,7 +24,7 @@ const STILL: u32 = 4;
 
 /// Why a clock has no signal.
 #[derive(Debug, thiserror::Error)]
-pub enum SignalError {
+pub(crate) enum SignalError {
     /// ITIMER_PROF can send SIGPROF only.
     #[error("SIGPROF has a handler already: another profiler is at work")]
     Taken,
@@ -65,6 +65,10 @@ pub(crate) fn choose(clocks: &[Clock]) -> Result<Vec<(Clock, c_int)>, SignalErro
 /// # Errors
 /// The system refuses.
 pub(crate) fn install(chosen: &[(Clock, c_int)]) -> Result<(), SignalError> {
+    for clock in Clock::ALL {
+        // An earlier sampling may have had the same signals for other clocks.
+        SIGNALS[clock as usize].store(0, Release);
+    }
     for &(clock, signal) in chosen {
         SIGNALS[clock as usize].store(signal, Release);
         set_handler(signal)?;
@@ -136,7 +140,11 @@ pub(crate) fn with_signals_blocked<T>(body: impl FnOnce() -> T) -> T {
 }
 
 /// What the kernel calls when a clock fires.
-pub(crate) unsafe extern "C" fn on_sample(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
+pub(crate) unsafe extern "C" fn on_sample(
+    signal: c_int,
+    info: *mut siginfo_t,
+    context: *mut c_void,
+) {
     let Some(sampler) = Sampler::current() else {
         return;
     };
@@ -216,7 +224,12 @@ unsafe fn on_trap(_: *mut siginfo_t, context: *mut ucontext_t) -> bool {
         match Sampler::current() {
             // Outside the code cache there may be code that blocks SIGTRAP, and the next step would end the process.
             Some(sampler) if sampler.vm.code.contains(&read_pc(context).0) => {
-                sampler.sample(thread, context, Cause::Step(sampler.options.steps - left), 0);
+                sampler.sample(
+                    thread,
+                    context,
+                    Cause::Step(sampler.options.steps - left),
+                    0,
+                );
             }
             _ => left = 0,
         }

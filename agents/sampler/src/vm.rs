@@ -88,11 +88,9 @@ impl Vm {
             Some(table.address_of(name)?.wrapping_add(module.bias()))
         };
         let memory = LiveMemory::new();
-        let hotspot =
-            HotSpot::attach(&memory, &symbol).map_err(|e| structures(e.to_string()))?;
+        let hotspot = HotSpot::attach(&memory, &symbol).map_err(|e| structures(e.to_string()))?;
         let maps = Maps::read_own().map_err(|e| structures(e.to_string()))?;
-        let cache =
-            CodeCache::read(&hotspot, &memory).map_err(|e| structures(e.to_string()))?;
+        let cache = CodeCache::read(&hotspot, &memory).map_err(|e| structures(e.to_string()))?;
         let heaps = || cache.heaps.iter().map(|heap| heap.reserved);
         let low = heaps().map(|heap| heap.start.0).min();
         let high = heaps().map(|heap| heap.end.0).max();

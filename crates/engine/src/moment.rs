@@ -4,9 +4,7 @@ use std::time::Duration;
 
 use walkfuzz_context::Registers;
 use walkfuzz_guard::{Alarm, Fault, GuardSlot, copy_context, read_registers, write_registers};
-use walkfuzz_walkers::{
-    Call, Start, ThreadHandle, TraceBuffer, Walked, Walker, walk_guarded,
-};
+use walkfuzz_walkers::{Call, Start, ThreadHandle, TraceBuffer, Walked, Walker, walk_guarded};
 
 use crate::worker::Worker;
 

@@ -162,7 +162,8 @@ impl Methods {
         // SAFETY: the id is known, so it is valid or, after unloading, refused by JVMTI; null pointers mean "not wanted".
         unsafe {
             jvmti.call("GetMethodDeclaringClass", |f| {
-                f.GetMethodDeclaringClass.map(|f| f(raw, method, &mut class))
+                f.GetMethodDeclaringClass
+                    .map(|f| f(raw, method, &mut class))
             })?;
             jvmti.call("GetClassSignature", |f| {
                 f.GetClassSignature

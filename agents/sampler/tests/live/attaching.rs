@@ -19,18 +19,32 @@ fn a_running_jvm_is_sampled_and_left_again_and_sampled_again() {
             let path = run.record_path().with_extension(round.to_string());
             let options = format!("record={},clock=timer+tick,interval=500us", path.display());
             let loaded = load_into(&jdk, pid, &options);
-            assert!(text(&loaded).contains("return code: 0"), "{}", text(&loaded));
+            assert!(
+                text(&loaded).contains("return code: 0"),
+                "{}",
+                text(&loaded)
+            );
             let read = || RecordReader::open(&path).unwrap();
-            wait_for("200 walks with frames", || tally(&read(), false).frames() > 200);
+            wait_for("200 walks with frames", || {
+                tally(&read(), false).frames() > 200
+            });
             let again = load_into(&jdk, pid, &options);
             assert!(!text(&again).contains("return code: 0"), "{}", text(&again));
             let stopped = load_into(&jdk, pid, "stop");
-            assert!(text(&stopped).contains("return code: 0"), "{}", text(&stopped));
+            assert!(
+                text(&stopped).contains("return code: 0"),
+                "{}",
+                text(&stopped)
+            );
             let record = read();
             assert!(record.ended.is_some(), "{}", jdk.version);
             let walks = tally(&record, false).walks();
             std::thread::sleep(std::time::Duration::from_millis(300));
-            assert_eq!(tally(&read(), false).walks(), walks, "nothing is written after the end");
+            assert_eq!(
+                tally(&read(), false).walks(),
+                walks,
+                "nothing is written after the end"
+            );
             assert!(counter(&record, Counter::Requested) > 0);
             println!("{}: {walks} walks", jdk.version);
         }

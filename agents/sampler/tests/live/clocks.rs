@@ -57,9 +57,11 @@ fn handlers_of_several_clocks_nest() {
         assert!(clock["delivered"].as_u64().unwrap() > 50, "{clock}");
     }
     // A thread that comes back to its lane finds it taken only if a handler of its own is at work there, or another thread of that lane.
-    let used = record.lanes.iter().skip(1).filter(|lane| {
-        lane.tallies.iter().any(|(_, _, tally)| !tally.is_empty())
-    });
+    let used = record
+        .lanes
+        .iter()
+        .skip(1)
+        .filter(|lane| lane.tallies.iter().any(|(_, _, tally)| !tally.is_empty()));
     assert!(used.count() >= 3);
     assert_eq!(counter(&record, Counter::Drops), 0);
 }

@@ -15,11 +15,19 @@ fn a_fault_in_a_guarded_walk_is_recovered_from() {
         };
         let record = run.record();
         let walks = tally(&record, false);
-        println!("{}: {} walks, {} faults", jdk.version, walks.walks(), walks.faults());
+        println!(
+            "{}: {} walks, {} faults",
+            jdk.version,
+            walks.walks(),
+            walks.faults()
+        );
         assert!(walks.faults() > 0 && walks.frames() > 100);
         assert!(walks.faults().abs_diff(walks.walks() / 100) <= 1);
         assert_eq!(counter(&record, Counter::Recoveries), walks.faults());
-        let fault = record.lanes.iter().find_map(|lane| lane.last_fault.as_ref());
+        let fault = record
+            .lanes
+            .iter()
+            .find_map(|lane| lane.last_fault.as_ref());
         let (_, fault) = fault.expect("the last fault is kept");
         assert_eq!((fault.signal, fault.address.0), (libc::SIGSEGV, 0x60));
     }
@@ -49,10 +57,17 @@ fn a_fault_in_a_bare_walk_is_the_jvms_own() {
         let output = run.output();
         assert!(!output.status.success(), "{}", text(&output));
         let log = run.crash_log().expect("the JVM writes its crash log");
-        assert!(log.contains("SIGSEGV") && log.contains("libwalkfuzz_sampler.so"), "{log}");
+        assert!(
+            log.contains("SIGSEGV") && log.contains("libwalkfuzz_sampler.so"),
+            "{log}"
+        );
         let record = run.read();
         assert!(record.ended.is_none());
-        let open: Vec<_> = record.lanes.iter().filter_map(|lane| lane.open.as_ref()).collect();
+        let open: Vec<_> = record
+            .lanes
+            .iter()
+            .filter_map(|lane| lane.open.as_ref())
+            .collect();
         assert_eq!(open.len(), 1, "{:?}", record.in_flight());
         assert!(open[0].begun && !open[0].perturbed);
         // The log tells where the walker was; the record what it was walking.
@@ -76,5 +91,8 @@ fn what_was_recorded_survives_a_kill() {
     let record = run.read();
     assert!(record.ended.is_none());
     assert!(tally(&record, false).frames() > 100);
-    assert!(counter(&record, Counter::Requested) > 100, "accounts are written as it goes");
+    assert!(
+        counter(&record, Counter::Requested) > 100,
+        "accounts are written as it goes"
+    );
 }

@@ -10,8 +10,13 @@ fn refused(options: &str, sentence: &str) {
     let output = run.output();
     let said = text(&output);
     assert_eq!(output.status.code(), Some(1), "{options}: {said}");
-    let line = said.lines().find(|line| line.starts_with("walkfuzz-sampler: "));
-    assert!(line.is_some_and(|line| line.contains(sentence)), "{options}: {said}");
+    let line = said
+        .lines()
+        .find(|line| line.starts_with("walkfuzz-sampler: "));
+    assert!(
+        line.is_some_and(|line| line.contains(sentence)),
+        "{options}: {said}"
+    );
     assert!(!said.contains("ready"), "{options}: {said}");
 }
 
@@ -31,7 +36,10 @@ fn an_option_that_does_not_exist() {
 
 #[test]
 fn values_without_meaning() {
-    refused("clock=sundial", "clock=sundial means nothing: expected different ones of timer");
+    refused(
+        "clock=sundial",
+        "clock=sundial means nothing: expected different ones of timer",
+    );
     refused("interval=0ms", "interval=0ms means nothing");
 }
 
@@ -44,7 +52,11 @@ fn a_record_that_cannot_be_written() {
     std::fs::write(run.record_path(), "somebody else's").unwrap();
     let output = run.output();
     assert_eq!(output.status.code(), Some(1), "{}", text(&output));
-    assert!(text(&output).contains("walkfuzz-sampler: cannot create"), "{}", text(&output));
+    assert!(
+        text(&output).contains("walkfuzz-sampler: cannot create"),
+        "{}",
+        text(&output)
+    );
     let kept = std::fs::read_to_string(run.record_path()).unwrap();
     assert_eq!(kept, "somebody else's");
 }

@@ -12,9 +12,19 @@ fn every_jdk_is_walked() {
         };
         let record = run.record();
         let walks = tally(&record, false);
-        println!("{}: {} walks, {} with frames", jdk.version, walks.walks(), walks.frames());
+        println!(
+            "{}: {} walks, {} with frames",
+            jdk.version,
+            walks.walks(),
+            walks.frames()
+        );
         assert!(walks.frames() > 200, "{}: {:?}", jdk.version, walks.codes());
-        assert!(walks.frames() * 2 > walks.walks(), "{}: {:?}", jdk.version, walks.codes());
+        assert!(
+            walks.frames() * 2 > walks.walks(),
+            "{}: {:?}",
+            jdk.version,
+            walks.codes()
+        );
         assert_eq!(counter(&record, Counter::Samples), walks.walks());
         assert_eq!(counter(&record, Counter::Drops), 0);
         assert_eq!(counter(&record, Counter::Recoveries), 0);
@@ -57,7 +67,11 @@ fn perturbed_walks_are_kept_apart() {
     let _ = run.output();
     let record = run.read();
     let (natural, perturbed) = (tally(&record, false), tally(&record, true));
-    println!("{} natural, {} perturbed", natural.walks(), perturbed.walks());
+    println!(
+        "{} natural, {} perturbed",
+        natural.walks(),
+        perturbed.walks()
+    );
     assert!(natural.walks() > 50);
     assert!(perturbed.walks() > natural.walks());
     assert!(perturbed.walks() <= 3 * natural.walks());
@@ -84,8 +98,11 @@ fn clocks_are_made_anew_again_and_again() {
 fn programs_that_a_program_starts_do_not_write_into_its_record() {
     let Some(jdk) = jdk() else { return };
     // The one launch mechanism that copies the process; glibc's posix_spawn is the default.
-    let Some(mut run) = Run::new(&jdk, "clock=timer+itimer,interval=200us", "2 spin processes")
-    else {
+    let Some(mut run) = Run::new(
+        &jdk,
+        "clock=timer+itimer,interval=200us",
+        "2 spin processes",
+    ) else {
         return;
     };
     let record = run.record();

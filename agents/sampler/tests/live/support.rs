@@ -130,7 +130,12 @@ impl Run {
     /// Lets it run to its end, which must be a good one, and reads the record.
     pub(crate) fn record(&mut self) -> Record {
         let output = self.output();
-        assert!(output.status.success(), "{}: {}", output.status, text(&output));
+        assert!(
+            output.status.success(),
+            "{}: {}",
+            output.status,
+            text(&output)
+        );
         assert!(text(&output).contains("done "), "{}", text(&output));
         let record = self.read();
         assert!(record.ended.is_some(), "the record was not closed");
