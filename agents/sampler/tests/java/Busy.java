@@ -6,7 +6,8 @@ import java.util.concurrent.atomic.AtomicLong;
 
 /**
  * Work for the sampler's tests: {@code Busy SECONDS KIND...}, each kind a thread: {@code spin} computes, {@code sleep} waits, {@code threads} starts
- * threads that end at once, {@code processes} starts programs. Prints what it did: {@code done KIND N ...}.
+ * threads that end at once, {@code processes} starts programs. It ends when the process has used so much CPU time, however long that takes on a busy
+ * machine, and prints what it did: {@code done KIND N}.
  */
 public final class Busy {
     private static volatile boolean over;
@@ -50,6 +51,10 @@ public final class Busy {
         }
     }
 
+    private static long cpuMillis() {
+        return ProcessHandle.current().info().totalCpuDuration().orElseThrow().toMillis();
+    }
+
     public static void main(String[] arguments) throws Exception {
         List<Thread> threads = new ArrayList<>();
         Map<Thread, AtomicLong> rounds = new HashMap<>();
@@ -73,7 +78,10 @@ public final class Busy {
         threads.forEach(Thread::start);
         System.out.println("ready");
         System.out.flush();
-        Thread.sleep((long) (Double.parseDouble(arguments[0]) * 1000));
+        long end = cpuMillis() + (long) (Double.parseDouble(arguments[0]) * 1000);
+        while (cpuMillis() < end) {
+            Thread.sleep(10);
+        }
         over = true;
         for (Thread thread : threads) {
             thread.join();

@@ -83,7 +83,8 @@ impl Run {
         let folder = tempfile::tempdir().unwrap();
         let mut command = Command::new("timeout");
         command
-            .args(["-k", "5", "100"])
+            // Busy counts CPU time; on a machine that has other work that may take long.
+            .args(["-k", "5", "900"])
             .arg(jdk.home.join("bin/java"))
             .args(["-Xmx128m", "-XX:-UsePerfData"])
             .arg(format!(
@@ -189,7 +190,7 @@ pub(crate) fn counter(record: &Record, counter: Counter) -> u64 {
 
 /// Waits until something is so, for a busy machine's sake a long time.
 pub(crate) fn wait_for(what: &str, mut is_so: impl FnMut() -> bool) {
-    for _ in 0..600 {
+    for _ in 0..3000 {
         if is_so() {
             return;
         }
