@@ -209,36 +209,46 @@ unsafe fn watch_for_idleness(thread: &'static Thread, context: *const ucontext_t
 }
 
 /// What the guard calls at a SIGTRAP outside guarded calls.
-unsafe fn on_trap(_: *mut siginfo_t, context: *mut ucontext_t) -> bool {
-    let Some(thread) = Thread::current() else {
-        return false;
-    };
-    let left = thread.steps_left.load(Relaxed);
-    if left == 0 {
-        return false;
-    }
-    // SAFETY: the thread's own errno, and the kernel's context.
+///
+/// A step that nobody waits for is ours all the same: HotSpot's stubs save the flags with `pushf`, the trap flag among them, and `popf` brings it
+/// back when the thread is no longer stepped. It is cleared then.
+unsafe fn on_trap(info: *mut siginfo_t, context: *mut ucontext_t) -> bool {
+    /// The kernel's si_code of a single step.
+    const TRAP_TRACE: c_int = 2;
+    // SAFETY: the kernel's pointers, and the thread's own errno.
     unsafe {
-        let errno = *libc::__errno_location();
-        let mut left = left - 1;
-        match Sampler::current() {
-            // Outside the code cache there may be code that blocks SIGTRAP, and the next step would end the process.
-            Some(sampler) if sampler.vm.code.contains(&read_pc(context).0) => {
-                sampler.sample(
-                    thread,
-                    context,
-                    Cause::Step(sampler.options.steps - left),
-                    0,
-                );
-            }
-            _ => left = 0,
+        if info.is_null() || (*info).si_code != TRAP_TRACE {
+            return false;
         }
+        let errno = *libc::__errno_location();
+        let left = Thread::current().map_or(0, |thread| step(thread, context));
         // It can only fail where no step could be taken.
         let _ = set_trap_flag(context, left != 0);
-        thread.steps_left.store(left, Relaxed);
         *libc::__errno_location() = errno;
     }
     true
+}
+
+/// Walks at a step. Returns how many are left.
+///
+/// # Safety
+/// `context` is that of the calling thread's trap.
+unsafe fn step(thread: &'static Thread, context: *mut ucontext_t) -> u32 {
+    let left = thread.steps_left.load(Relaxed);
+    // SAFETY: the caller's promise.
+    let pc = unsafe { read_pc(context) };
+    let left = match Sampler::current() {
+        // Outside the code cache there may be code that blocks SIGTRAP, and the next step would end the process.
+        Some(sampler) if left != 0 && sampler.vm.code.contains(&pc.0) => {
+            let number = sampler.options.steps.saturating_sub(left - 1);
+            // SAFETY: as above.
+            unsafe { sampler.sample(thread, context, Cause::Step(number), 0) };
+            left - 1
+        }
+        _ => 0,
+    };
+    thread.steps_left.store(left, Relaxed);
+    left
 }
 
 /// One writer: no locked instruction.

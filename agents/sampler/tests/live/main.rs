@@ -1,4 +1,5 @@
 //! The agent in real JVMs.
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod attaching;
 mod clocks;
