@@ -81,5 +81,8 @@ fn threads_that_wait_are_left_alone() {
     let time = record.ended.unwrap().duration_since(record.started);
     println!("{all} samples in {time:?}, {outside} of them outside Java");
     // Nine threads wait (main is one), and would be woken 90,000 times a second.
-    assert!(outside as f64 / time.as_secs_f64() < 20_000.0, "{outside} in {time:?}");
+    assert!(
+        outside as f64 / time.as_secs_f64() < 20_000.0,
+        "{outside} in {time:?}"
+    );
 }
