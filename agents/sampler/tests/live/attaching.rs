@@ -2,11 +2,11 @@
 
 use walkfuzz_record::{Counter, RecordReader};
 
-use crate::support::{Run, counter, jdks, load_into, tally, text, wait_for};
+use crate::support::{Run, counter, load_into, releases, tally, text, wait_for};
 
 #[test]
 fn a_running_jvm_is_sampled_and_left_again_and_sampled_again() {
-    for jdk in jdks() {
+    for jdk in releases() {
         if !jdk.home.join("bin/jcmd").is_file() {
             println!("skip: {} has no jcmd", jdk.home.display());
             continue;

@@ -4,11 +4,11 @@ use std::os::unix::process::ExitStatusExt as _;
 
 use walkfuzz_record::Counter;
 
-use crate::support::{Run, counter, jdk, jdks, tally, text, wait_for};
+use crate::support::{Run, counter, jdk, releases, tally, text, wait_for};
 
 #[test]
 fn a_fault_in_a_guarded_walk_is_recovered_from() {
-    for jdk in jdks() {
+    for jdk in releases() {
         let options = "interval=1ms,guard=on,plant=fault:100";
         let Some(mut run) = Run::new(&jdk, options, "2 spin spin threads") else {
             return;
@@ -49,7 +49,7 @@ fn a_walk_that_never_returns_is_ended() {
 
 #[test]
 fn a_fault_in_a_bare_walk_is_the_jvms_own() {
-    for jdk in jdks() {
+    for jdk in releases() {
         let options = "interval=1ms,guard=off,plant=fault:300";
         let Some(mut run) = Run::new(&jdk, options, "20 spin") else {
             return;

@@ -1,6 +1,6 @@
 //! A JVM must not start silently without its sampler.
 
-use crate::support::{Run, jdk, jdks, text};
+use crate::support::{Run, jdk, releases, text};
 
 fn refused(options: &str, sentence: &str) {
     let Some(jdk) = jdk() else { return };
@@ -22,7 +22,7 @@ fn refused(options: &str, sentence: &str) {
 
 #[test]
 fn an_option_that_does_not_exist() {
-    for jdk in jdks() {
+    for jdk in releases() {
         let Some(mut run) = Run::new(&jdk, "clok=timer", "1 spin") else {
             return;
         };

@@ -27,6 +27,14 @@ pub(crate) fn jdks() -> Vec<Jdk> {
     found
 }
 
+/// The newest JDK of each feature release.
+pub(crate) fn releases() -> Vec<Jdk> {
+    let mut jdks = jdks();
+    jdks.sort_by(|a, b| b.version.cmp(&a.version));
+    jdks.dedup_by_key(|jdk| jdk.version.feature());
+    jdks
+}
+
 /// The JDK that walkfuzz would choose.
 pub(crate) fn jdk() -> Option<Jdk> {
     let chosen = Places::from_env().choose(None);
