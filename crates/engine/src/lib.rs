@@ -25,16 +25,17 @@ mod step;
 mod tls;
 mod worker;
 
-pub use arch::{can_step, ticks};
 pub use error::EngineError;
 pub use freeze::{FrozenCopy, FrozenEnd, freeze};
 pub use frozen::Frozen;
 pub use held_stack::{HeldStack, Written};
 pub use live::{Bounds, Counts, Filter, Live, await_turn, worker_started};
-pub use moment::{Elsewhere, Ended, Moment, Walked};
+pub use moment::{Elsewhere, Moment};
 pub use shared::Shared;
 pub use snapshots::{SnapshotWalker, Snapshots};
 pub use step::Step;
+pub use walkfuzz_guard::has_trap_flag as can_step;
+pub use walkfuzz_walkers::{Ended, Walked, fault_record, tick_hz, ticks};
 pub use worker::{MAX_WORKERS, Worker};
 
 /// What kind of moment a visit wants.

@@ -4,14 +4,14 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use walkfuzz_guard::{Alarm, Guard, TrapScope, register_thread, set_trap_hook};
+use walkfuzz_guard::{Alarm, Guard, TrapScope, has_trap_flag, register_thread, set_trap_hook};
 use walkfuzz_walkers::ThreadHandle;
 
 use crate::baton::{BATON, EVERYBODY, Intent, NOBODY, Place, WORKERS, on_sample, on_trap};
 use crate::error::EngineError;
 use crate::moment::Moment;
 use crate::worker::{Worker, cpu_nanoseconds, sampling_timer};
-use crate::{Engine, Request, arch, rseq, tls};
+use crate::{Engine, Request, rseq, tls};
 
 const IDLE_STACK: usize = 64 * 1024;
 
@@ -238,7 +238,7 @@ impl Live {
 
     /// Moves one instruction on. Returns false when the thread has left the code cache.
     pub(crate) fn step(&mut self) -> Result<bool, EngineError> {
-        if !arch::CAN_STEP {
+        if !has_trap_flag() {
             return Err(EngineError::CannotStep);
         }
         self.travel(Intent::Step)?;
@@ -288,7 +288,7 @@ impl Engine for Live {
         if !self.held || request.fresh || self.spent() {
             self.sample(request.worker, request.kind)?;
             for _ in 0..request.steps {
-                if !arch::CAN_STEP {
+                if !has_trap_flag() {
                     break;
                 }
                 if !self.step()? {

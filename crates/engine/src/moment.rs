@@ -1,37 +1,12 @@
 //! A context that is held still, and walks from it.
 
-use std::mem::offset_of;
 use std::time::Duration;
 
 use walkfuzz_context::Registers;
-use walkfuzz_guard::{Alarm, Fault, GuardSlot, call, read_registers, write_registers};
-use walkfuzz_record::Code;
-use walkfuzz_walkers::{Call, Start, ThreadHandle, TraceBuffer, Walker};
+use walkfuzz_guard::{Alarm, Fault, GuardSlot, copy_context, read_registers, write_registers};
+use walkfuzz_walkers::{Call, Start, ThreadHandle, TraceBuffer, Walked, Walker, walk_guarded};
 
-use crate::arch::ticks;
 use crate::worker::Worker;
-
-/// How one guarded walk ended.
-#[derive(Clone, Copy, Debug)]
-pub enum Ended {
-    /// The walker returned this frame count or code.
-    Returned(Code),
-    /// It wrote behind the last frame that it was allowed to write.
-    Overran(Code),
-    /// It faulted, or hung and was ended; [`Moment::fault`] says how.
-    Faulted,
-}
-
-/// One walk.
-#[derive(Clone, Copy, Debug)]
-pub struct Walked {
-    /// How it ended.
-    pub ended: Ended,
-    /// Faults at SafeFetch instructions that the JVM resumed.
-    pub near_misses: u32,
-    /// Time-stamp counter ticks between call and return.
-    pub ticks: u64,
-}
 
 /// Where a moment is walked that no thread of this process is held in.
 pub trait Elsewhere {
@@ -110,15 +85,9 @@ impl Moment {
         context: *const libc::ucontext_t,
         stepped: bool,
     ) {
-        // Only what the kernel really delivered: libc's struct is longer than the kernel's.
-        const DELIVERED: usize = offset_of!(libc::ucontext_t, uc_sigmask) + 8;
-        // SAFETY: the caller vouches for `context`; the scratch copy is a whole ucontext_t.
+        // SAFETY: the caller vouches for `context`.
         unsafe {
-            std::ptr::copy_nonoverlapping(
-                context.cast::<u8>(),
-                std::ptr::from_mut(&mut *self.scratch).cast::<u8>(),
-                DELIVERED,
-            );
+            copy_context(context, &mut self.scratch);
             self.untouched = read_registers(context);
         }
         self.worker = worker.index;
@@ -144,32 +113,8 @@ impl Moment {
             return elsewhere.walk(registers, depth, trace, &mut self.fault);
         }
         let prepared = self.prepare(walker, registers, depth, trace)?;
-        let near_before = self.slot.near_misses();
-        let began = ticks();
-        // SAFETY: the calling thread is the slot's owner (it is parked and carries this flow), and the walker's contract
-        // says that nothing in the call owns a Rust resource.
-        let result = unsafe {
-            call(
-                self.slot,
-                prepared.function,
-                prepared.first,
-                prepared.depth,
-                prepared.last,
-                &mut self.fault,
-            )
-        };
-        let ticks = ticks().wrapping_sub(began);
-        let near_misses = self.slot.near_misses().wrapping_sub(near_before) as u32;
-        let ended = match result {
-            Err(_) => Ended::Faulted,
-            Ok(()) if trace.canary_intact() => Ended::Returned(walker.finish(trace)),
-            Ok(()) => Ended::Overran(walker.finish(trace)),
-        };
-        Some(Walked {
-            ended,
-            near_misses,
-            ticks,
-        })
+        // SAFETY: the calling thread is the slot's owner (it is parked and carries this flow).
+        Some(unsafe { walk_guarded(self.slot, walker, &prepared, trace, &mut self.fault) })
     }
 
     /// The call that [`walk`](Self::walk) would make, for those who make it elsewhere. Its context is this moment's: the next walk changes it.

@@ -11,12 +11,13 @@ use walkfuzz_capsule::{Ended as End, Outcome};
 use walkfuzz_context::{Address, Registers};
 use walkfuzz_guard::{Fault, FaultKind, register_thread};
 use walkfuzz_record::{Code, Generation};
-use walkfuzz_walkers::{Call, Frame, Start, ThreadHandle, TraceBuffer, Walker};
+use walkfuzz_walkers::{
+    Call, Ended, Frame, Start, ThreadHandle, TraceBuffer, Walked, Walker, ticks,
+};
 
-use crate::arch::ticks;
 use crate::error::EngineError;
 use crate::live::Counts;
-use crate::moment::{Elsewhere, Ended, Moment, Walked};
+use crate::moment::{Elsewhere, Moment};
 use crate::worker::cpu_nanoseconds;
 use crate::{Engine, Request};
 

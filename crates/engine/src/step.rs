@@ -1,9 +1,11 @@
 //! The step engine: the trap flag brings a Java thread through its code, and each instruction is a moment.
 
+use walkfuzz_guard::has_trap_flag;
+
 use crate::error::EngineError;
 use crate::live::{Counts, Live};
 use crate::moment::Moment;
-use crate::{Engine, Request, arch};
+use crate::{Engine, Request};
 
 /// A visit at every instruction of Java code, in bursts that begin at a sample.
 pub struct Step {
@@ -18,7 +20,7 @@ impl Step {
     /// # Errors
     /// Where the architecture cannot step.
     pub fn new(live: Live, burst: u32) -> Result<Self, EngineError> {
-        if arch::CAN_STEP {
+        if has_trap_flag() {
             Ok(Self {
                 live,
                 burst,

@@ -16,6 +16,23 @@ pub unsafe fn read_registers(uc: *const ucontext_t) -> Registers {
     unsafe { arch::read_registers(uc) }
 }
 
+/// Copies a context as far as the kernel delivered it: libc's struct is longer than the kernel's. On x86_64 the copy shares the
+/// floating-point state of the original.
+///
+/// # Safety
+/// `from` is a handler's.
+pub unsafe fn copy_context(from: *const ucontext_t, to: &mut ucontext_t) {
+    const DELIVERED: usize = core::mem::offset_of!(ucontext_t, uc_sigmask) + 8;
+    // SAFETY: the caller vouches for `from`; `to` is a whole ucontext_t.
+    unsafe {
+        core::ptr::copy_nonoverlapping(
+            from.cast::<u8>(),
+            core::ptr::from_mut(to).cast::<u8>(),
+            DELIVERED,
+        );
+    }
+}
+
 /// Writes the general registers into `uc`. If it is the ucontext of a running handler, the thread continues with them.
 /// Flags and floating-point state stay as they are.
 ///
@@ -48,6 +65,12 @@ pub unsafe fn read_pc(uc: *const ucontext_t) -> Pc {
 pub unsafe fn write_pc(uc: *mut ucontext_t, pc: Pc) {
     // SAFETY: the caller's promise.
     unsafe { arch::set_pc(uc, pc) }
+}
+
+/// Whether this architecture can single-step a thread from its own signal handler. Where it cannot (aarch64), a debugger is needed.
+#[must_use]
+pub const fn has_trap_flag() -> bool {
+    cfg!(target_arch = "x86_64")
 }
 
 /// Sets or clears the trap flag in the ucontext of a running handler: after it returns, the thread executes one

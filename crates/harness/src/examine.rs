@@ -27,7 +27,6 @@ use crate::meaning::Meanings;
 use crate::minimise::minimise;
 use crate::names::Names;
 use crate::needed;
-use crate::walks::outcome;
 use crate::watch::Watch;
 use crate::world::World;
 
@@ -157,7 +156,7 @@ pub(crate) fn walk_unrecorded(
     let Some(walked) = moment.walk(walker, registers, depth, trace) else {
         return WalkOutcome::Frames(0);
     };
-    let outcome = outcome(&walked, moment.fault(), depth);
+    let outcome = walked.outcome(moment.fault(), depth);
     let mut watch = Watch {
         stack: &mut world.stack,
         code: &world.code,

@@ -120,19 +120,8 @@ pub(crate) fn record_options(facts: &RunFacts) -> Options {
         walkers: facts.walkers.clone(),
         jvm_build_id: facts.jvm.build_id.clone(),
         jvm_version: facts.jvm.version.clone(),
-        tick_hz: tick_hz(),
+        tick_hz: walkfuzz_engine::tick_hz(),
     }
-}
-
-/// Ticks of the time-stamp counter per second, measured over a few milliseconds.
-fn tick_hz() -> u64 {
-    use std::time::{Duration, Instant};
-    let (began, first) = (Instant::now(), walkfuzz_engine::ticks());
-    while began.elapsed() < Duration::from_millis(5) {
-        std::hint::spin_loop();
-    }
-    let passed = walkfuzz_engine::ticks().wrapping_sub(first);
-    (passed as f64 / began.elapsed().as_secs_f64()) as u64
 }
 
 /// Ends the process without running exit handlers: the JVM's would meet threads that still run Java code.

@@ -81,7 +81,7 @@ pub fn start(
     // SAFETY: exported by the running libjvm; ClassLoad events and method ids were seen to by `walkfuzz_jvm::start`.
     let agct = unsafe { Agct::new(exported("AsyncGetCallTrace")?) };
     // SAFETY: as above.
-    unsafe { World::ask_jvm_at_safefetch(exported("JVM_handle_linux_signal")?) };
+    unsafe { walkfuzz_jvm::ask_jvm_at_safefetch(exported("JVM_handle_linux_signal")?) };
     let mut world = World::attach()?;
     timed("tables", &mut timings);
     let bounds = Bounds {

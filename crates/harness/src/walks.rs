@@ -6,9 +6,8 @@
 use walkfuzz_context::{
     Address, Batch, BlobKind, LandscapeTable, MAX_WALKS, Perturbation, Registers,
 };
-use walkfuzz_engine::{Ended, Moment, Walked, Written};
-use walkfuzz_guard::{Fault, FaultKind};
-use walkfuzz_record::{Breach, Counter, FaultRecord, Lane, WalkOutcome, WalkerId};
+use walkfuzz_engine::{Moment, Written};
+use walkfuzz_record::{Counter, Lane, WalkOutcome, WalkerId};
 use walkfuzz_vmstructs::CodeMap;
 use walkfuzz_walkers::{TraceBuffer, Walker};
 
@@ -155,7 +154,7 @@ impl Bench<'_> {
         let Some(walked) = moment.walk(self.walker, registers, depth, trace) else {
             return WalkReport::NONE;
         };
-        let outcome = outcome(&walked, moment.fault(), depth);
+        let outcome = walked.outcome(moment.fault(), depth);
         self.lane
             .end_walk(&outcome, u32::try_from(walked.ticks).unwrap_or(u32::MAX));
         if walked.near_misses != 0 {
@@ -326,28 +325,5 @@ pub fn is_suspicious(outcome: &WalkOutcome) -> bool {
         | WalkOutcome::WrongFrames
         | WalkOutcome::Breach(_)
         | WalkOutcome::Wrote(_) => true,
-    }
-}
-
-/// What the guard and the walker say, as one outcome.
-pub(crate) fn outcome(walked: &Walked, fault: &Fault, depth: i32) -> WalkOutcome {
-    match walked.ended {
-        Ended::Returned(code) if code.0 > depth => WalkOutcome::Breach(Breach::Depth),
-        Ended::Returned(code) => WalkOutcome::from_num_frames(code.0),
-        Ended::Overran(_) => WalkOutcome::Breach(Breach::Canary),
-        Ended::Faulted => match fault.kind {
-            FaultKind::Hang => WalkOutcome::Hang,
-            _ => WalkOutcome::Fault(fault_record(fault)),
-        },
-    }
-}
-
-/// What the record keeps of a fault.
-pub(crate) fn fault_record(fault: &Fault) -> FaultRecord {
-    FaultRecord {
-        signal: fault.signal,
-        code: fault.code,
-        pc: fault.pc(),
-        address: fault.address,
     }
 }

@@ -6,12 +6,11 @@
 use std::time::Duration;
 
 use walkfuzz_context::Registers;
-use walkfuzz_engine::{FrozenEnd, HeldStack, Moment, Shared, Written, freeze};
+use walkfuzz_engine::{FrozenEnd, HeldStack, Moment, Shared, Written, fault_record, freeze};
 use walkfuzz_record::FaultRecord;
 use walkfuzz_vmstructs::CodeMap;
 use walkfuzz_walkers::{TraceBuffer, Walker};
 
-use crate::walks::fault_record;
 use crate::world::is_return_address;
 
 /// How long a copy may take for its one walk.

@@ -6,11 +6,9 @@ use walkfuzz_context::landscape::WALKED_STACK_WORDS;
 use walkfuzz_context::witness::{NaturalClass, WitnessTable};
 use walkfuzz_context::{Address, Arch, LandscapeTable, Pc, Registers, ValueClass};
 use walkfuzz_engine::{Filter, HeldStack, Moment};
-use walkfuzz_guard::{
-    SafeFetchSite, read_checked, read_word, set_jvm_handler, set_poison_page, set_safefetch,
-};
+use walkfuzz_guard::{SafeFetchSite, read_checked};
 use walkfuzz_record::{Lane, WalkerId};
-use walkfuzz_symbols::{InstructionKind, InstructionMap, Modules, safefetch_sites};
+use walkfuzz_symbols::{InstructionKind, InstructionMap, Modules};
 use walkfuzz_vmstructs::{
     CodeCache, CodeMap, HotSpot, LiveMemory, Maps, Nmethod, Span, Survey, Tid, fill, method_name,
     survey,
@@ -82,7 +80,6 @@ impl World {
             .ok_or(HarnessError::VmStructs("libjvm.so is not loaded".into()))?;
         let table = libjvm.table();
         let bias = libjvm.bias();
-        let base = libjvm.base;
         let symbol = |name: &str| {
             table
                 .and_then(|table| table.address_of(name))
@@ -91,19 +88,7 @@ impl World {
         let memory = LiveMemory::new();
         let hotspot = HotSpot::attach(&memory, &symbol)
             .map_err(|error| HarnessError::VmStructs(error.to_string()))?;
-        let mut safefetch = Vec::new();
-        if let Some(table) = table {
-            let sites: Vec<SafeFetchSite> =
-                safefetch_sites(table, base, |at| read_word(Address(at)).ok())
-                    .iter()
-                    .map(|site| SafeFetchSite {
-                        fault_pc: site.fault_pc,
-                        continuation_pc: site.continuation_pc,
-                    })
-                    .collect();
-            set_safefetch(&sites)?;
-            safefetch = sites;
-        }
+        let protection = walkfuzz_jvm::tell_guard(libjvm)?;
         // Shenandoah from 17 on, Z from 16 on; before, nobody writes to a held thread's stack, and it does no harm to think so.
         let is_on = |flag| hotspot.flags().is_on(&memory, flag);
         let corrects_stacks = is_on("UseZGC") || is_on("UseShenandoahGC");
@@ -112,13 +97,9 @@ impl World {
         let began = Instant::now();
         let survey = survey(&hotspot, &memory, &maps, None)
             .map_err(|e| HarnessError::VmStructs(e.to_string()))?;
-        let assert_poison = symbol("g_assert_poison")
-            .and_then(|at| read_word(Address(at)).ok())
-            .filter(|page| *page != 0);
-        set_poison_page(assert_poison);
         let mut world = Self {
-            assert_poison,
-            safefetch,
+            assert_poison: protection.assert_poison,
+            safefetch: protection.safefetch,
             hotspot,
             modules,
             code: CodeMap::new(CodeCache::default(), libjvm_text),
@@ -163,20 +144,6 @@ impl World {
                 is_corrected: self.corrects_stacks,
             },
             modules: &self.modules,
-        }
-    }
-
-    /// Lets the guard ask the JVM's own handler at SafeFetch instructions.
-    ///
-    /// # Safety
-    /// `handler` is the running libjvm's `JVM_handle_linux_signal`.
-    pub unsafe fn ask_jvm_at_safefetch(handler: *const std::ffi::c_void) {
-        // SAFETY: the caller vouches for the symbol, whose signature is (int, siginfo_t*, void*, int) -> int in 11 to 25.
-        unsafe {
-            set_jvm_handler(Some(std::mem::transmute::<
-                *const std::ffi::c_void,
-                walkfuzz_guard::JvmHandler,
-            >(handler)));
         }
     }
 

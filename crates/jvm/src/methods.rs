@@ -4,19 +4,18 @@
 //! enabled although there is nothing to do in it.
 
 use std::collections::HashSet;
-use std::ffi::{CStr, c_char};
 use std::fmt;
 use std::ptr;
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use jvmti_bindings::sys::jni::{JNIEnv, JavaVM, jclass, jmethodID, jthread};
 use jvmti_bindings::sys::jvmti::{
-    JVMTI_ENABLE, JVMTI_EVENT_CLASS_LOAD, JVMTI_EVENT_CLASS_PREPARE, JVMTI_EVENT_THREAD_END,
-    JVMTI_EVENT_THREAD_START, JVMTI_VERSION_11, jvmtiEnv, jvmtiError, jvmtiEvent,
-    jvmtiEventCallbacks, jvmtiInterface_1_,
+    JVMTI_EVENT_CLASS_LOAD, JVMTI_EVENT_CLASS_PREPARE, JVMTI_EVENT_THREAD_END,
+    JVMTI_EVENT_THREAD_START, jvmtiEnv, jvmtiEventCallbacks,
 };
 
 use crate::JvmError;
+use crate::jvmti::Jvmti;
 use crate::start::java_error;
 
 /// A jmethodID as a walker writes it into a frame. It may be garbage until [`Methods::name`] has looked at it.
@@ -48,14 +47,9 @@ static THREAD_HOOKS: OnceLock<ThreadHooks> = OnceLock::new();
 
 /// The methods of a running JVM.
 pub struct Methods {
-    jvmti: *mut jvmtiEnv,
+    jvmti: Jvmti,
     vm: jni::JavaVM,
 }
-
-// SAFETY: JVMTI environments may be used by any attached thread, and KNOWN is locked.
-unsafe impl Send for Methods {}
-// SAFETY: as above.
-unsafe impl Sync for Methods {}
 
 impl Methods {
     /// Listens to class loading and makes the ids of all classes that exist already.
@@ -68,16 +62,8 @@ impl Methods {
 
     fn attach_here(vm: &jni::JavaVM) -> Result<Methods, JvmError> {
         let raw: *mut JavaVM = vm.get_raw().cast();
-        let mut jvmti: *mut jvmtiEnv = ptr::null_mut();
-        // SAFETY: the JVM runs; GetEnv writes a JVMTI environment for a JVMTI version.
-        let code =
-            unsafe { ((**raw).GetEnv)(raw, ptr::from_mut(&mut jvmti).cast(), JVMTI_VERSION_11) };
-        if code != 0 || jvmti.is_null() {
-            return Err(JvmError::Jvmti {
-                function: "GetEnv",
-                code,
-            });
-        }
+        // SAFETY: the JVM runs.
+        let jvmti = unsafe { Jvmti::of(raw)? };
         let methods = Methods {
             jvmti,
             vm: vm.clone(),
@@ -87,56 +73,14 @@ impl Methods {
         callbacks.ClassPrepare = Some(class_prepare);
         callbacks.ThreadStart = Some(thread_start);
         callbacks.ThreadEnd = Some(thread_end);
-        let size = size_of::<jvmtiEventCallbacks>() as i32;
-        // SAFETY: a live JVMTI environment; the callbacks have the types that JVMTI prescribes and live for ever.
-        check("SetEventCallbacks", unsafe {
-            call(jvmti, |f| {
-                f.SetEventCallbacks.map(|f| f(jvmti, &callbacks, size))
-            })
-        })?;
+        // SAFETY: functions of this program, made for any thread.
+        unsafe { jvmti.set_callbacks(&callbacks)? };
         // Listen first, then prime: a class prepared in between is seen twice rather than never.
-        methods.enable(JVMTI_EVENT_CLASS_LOAD)?;
-        methods.enable(JVMTI_EVENT_CLASS_PREPARE)?;
-        methods.prime()?;
+        jvmti.enable(JVMTI_EVENT_CLASS_LOAD)?;
+        jvmti.enable(JVMTI_EVENT_CLASS_PREPARE)?;
+        // SAFETY: this thread's.
+        unsafe { jvmti.make_all_ids(methods.env()?, &mut learn)? };
         Ok(methods)
-    }
-
-    fn enable(&self, event: jvmtiEvent) -> Result<(), JvmError> {
-        let jvmti = self.jvmti;
-        // SAFETY: a live JVMTI environment, a null thread means all threads.
-        let error = unsafe {
-            call(jvmti, |f| {
-                f.SetEventNotificationMode
-                    .map(|f| f(jvmti, JVMTI_ENABLE, event, ptr::null_mut()))
-            })
-        };
-        check("SetEventNotificationMode", error)
-    }
-
-    /// Makes the ids of all loaded classes.
-    fn prime(&self) -> Result<(), JvmError> {
-        let jvmti = self.jvmti;
-        let env: *mut JNIEnv = self.env()?;
-        let (mut count, mut classes) = (0, ptr::null_mut());
-        // SAFETY: a live JVMTI environment and an attached thread.
-        check("GetLoadedClasses", unsafe {
-            call(jvmti, |f| {
-                f.GetLoadedClasses
-                    .map(|f| f(jvmti, &mut count, &mut classes))
-            })
-        })?;
-        for i in 0..usize::try_from(count).unwrap_or(0) {
-            // SAFETY: JVMTI returned `count` local references.
-            let class = unsafe { *classes.add(i) };
-            // SAFETY: the reference is valid until it is deleted, which happens once.
-            unsafe {
-                learn(jvmti, class);
-                ((**env).DeleteLocalRef)(env, class);
-            }
-        }
-        // SAFETY: JVMTI allocated the array.
-        unsafe { deallocate(jvmti, classes.cast()) };
-        Ok(())
     }
 
     fn env(&self) -> Result<*mut JNIEnv, JvmError> {
@@ -181,8 +125,8 @@ impl Methods {
             return Ok(());
         }
         self.attached("watching threads", || {
-            self.enable(JVMTI_EVENT_THREAD_START)?;
-            self.enable(JVMTI_EVENT_THREAD_END)
+            self.jvmti.enable(JVMTI_EVENT_THREAD_START)?;
+            self.jvmti.enable(JVMTI_EVENT_THREAD_END)
         })
     }
 
@@ -210,43 +154,34 @@ impl Methods {
     }
 
     fn name_here(&self, id: MethodId) -> Result<String, JvmError> {
-        let jvmti = self.jvmti;
+        let (jvmti, raw) = (self.jvmti, self.jvmti.raw());
         let method = id.0 as jmethodID;
         let (mut name, mut signature, mut class_name) =
             (ptr::null_mut(), ptr::null_mut(), ptr::null_mut());
         let mut class: jclass = ptr::null_mut();
         // SAFETY: the id is known, so it is valid or, after unloading, refused by JVMTI; null pointers mean "not wanted".
         unsafe {
-            check(
-                "GetMethodDeclaringClass",
-                call(jvmti, |f| {
-                    f.GetMethodDeclaringClass
-                        .map(|f| f(jvmti, method, &mut class))
-                }),
-            )?;
-            check(
-                "GetClassSignature",
-                call(jvmti, |f| {
-                    f.GetClassSignature
-                        .map(|f| f(jvmti, class, &mut class_name, ptr::null_mut()))
-                }),
-            )?;
-            let class_name = text(jvmti, class_name);
-            check(
-                "GetMethodName",
-                call(jvmti, |f| {
-                    f.GetMethodName
-                        .map(|f| f(jvmti, method, &mut name, &mut signature, ptr::null_mut()))
-                }),
-            )?;
+            jvmti.call("GetMethodDeclaringClass", |f| {
+                f.GetMethodDeclaringClass
+                    .map(|f| f(raw, method, &mut class))
+            })?;
+            jvmti.call("GetClassSignature", |f| {
+                f.GetClassSignature
+                    .map(|f| f(raw, class, &mut class_name, ptr::null_mut()))
+            })?;
+            let class_name = jvmti.text(class_name);
+            jvmti.call("GetMethodName", |f| {
+                f.GetMethodName
+                    .map(|f| f(raw, method, &mut name, &mut signature, ptr::null_mut()))
+            })?;
             let class_name = class_name
                 .trim_start_matches('L')
                 .trim_end_matches(';')
                 .replace('/', ".");
             Ok(format!(
                 "{class_name}.{}{}",
-                text(jvmti, name),
-                text(jvmti, signature)
+                jvmti.text(name),
+                jvmti.text(signature)
             ))
         }
     }
@@ -261,72 +196,9 @@ fn known<T>(body: impl FnOnce(&mut HashSet<usize>) -> T) -> T {
     )
 }
 
-fn check(function: &'static str, error: Option<jvmtiError>) -> Result<(), JvmError> {
-    match error {
-        Some(error) if error == jvmtiError::NONE => Ok(()),
-        Some(error) => Err(JvmError::Jvmti {
-            function,
-            code: error.raw(),
-        }),
-        None => Err(JvmError::Jvmti { function, code: -1 }),
-    }
-}
-
-/// Calls a function of the table, `None` if the table lacks it.
-///
-/// # Safety
-/// `jvmti` must be a live environment.
-unsafe fn call(
-    jvmti: *mut jvmtiEnv,
-    body: impl FnOnce(&jvmtiInterface_1_) -> Option<jvmtiError>,
-) -> Option<jvmtiError> {
-    // SAFETY: a live environment points to its function table, which lives as long as the JVM.
-    body(unsafe { &*(*jvmti).functions })
-}
-
-/// Makes and remembers the ids of a class's methods. Classes that are not prepared yet have none; they come later.
-///
-/// # Safety
-/// `jvmti` must be a live environment, `class` a reference valid on this attached thread.
-unsafe fn learn(jvmti: *mut jvmtiEnv, class: jclass) {
-    let (mut count, mut methods): (i32, *mut jmethodID) = (0, ptr::null_mut());
-    // SAFETY: as required of the caller.
-    let error = unsafe {
-        call(jvmti, |f| {
-            f.GetClassMethods
-                .map(|f| f(jvmti, class, &mut count, &mut methods))
-        })
-    };
-    if error != Some(jvmtiError::NONE) || methods.is_null() {
-        return;
-    }
-    // SAFETY: JVMTI returned `count` ids.
-    let ids = unsafe { std::slice::from_raw_parts(methods, usize::try_from(count).unwrap_or(0)) };
+/// Remembers ids.
+fn learn(ids: &[jmethodID]) {
     known(|known| known.extend(ids.iter().map(|id| *id as usize)));
-    // SAFETY: JVMTI allocated the array.
-    unsafe { deallocate(jvmti, methods.cast()) };
-}
-
-/// # Safety
-/// `memory` must come from this JVMTI environment and not be used afterwards.
-unsafe fn deallocate(jvmti: *mut jvmtiEnv, memory: *mut u8) {
-    // SAFETY: as required of the caller.
-    unsafe { call(jvmti, |f| f.Deallocate.map(|f| f(jvmti, memory))) };
-}
-
-/// # Safety
-/// `string` must be null or a string from this JVMTI environment, and not be used afterwards.
-unsafe fn text(jvmti: *mut jvmtiEnv, string: *mut c_char) -> String {
-    if string.is_null() {
-        return String::new();
-    }
-    // SAFETY: JVMTI's strings end with zero.
-    let text = unsafe { CStr::from_ptr(string) }
-        .to_string_lossy()
-        .into_owned();
-    // SAFETY: as required of the caller.
-    unsafe { deallocate(jvmti, string.cast()) };
-    text
 }
 
 unsafe extern "system" fn class_load(
@@ -344,7 +216,7 @@ unsafe extern "system" fn class_prepare(
     class: jclass,
 ) {
     // SAFETY: JVMTI calls this on an attached thread with its own environment and a valid reference.
-    unsafe { learn(jvmti, class) };
+    unsafe { Jvmti::from_raw(jvmti).make_ids(class, &mut learn) };
 }
 
 unsafe extern "system" fn thread_start(_jvmti: *mut jvmtiEnv, env: *mut JNIEnv, _thread: jthread) {

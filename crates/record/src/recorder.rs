@@ -136,6 +136,19 @@ impl Recorder {
         self.mapping.live().alive.store(now(), Ordering::Relaxed);
     }
 
+    /// Says that the record has ended in good order. Dropping the recorder does it as well; who cannot drop it, because handlers may still write, calls
+    /// this.
+    pub fn close(&self) {
+        // A forked copy shares the file; its end is not the writer's.
+        if std::process::id() == self.pid {
+            let live = self.mapping.live();
+            let now = now();
+            live.alive.store(now, Ordering::Relaxed);
+            live.ended.store(now, Ordering::Relaxed);
+            live.state.store(STATE_CLOSED, Ordering::Release);
+        }
+    }
+
     /// Says that the process no longer counts as sane after so many recoveries. Signal-safe.
     pub fn mark_tainted(&self, recoveries: u64) {
         let word = &self.mapping.live().tainted_after;
@@ -145,14 +158,7 @@ impl Recorder {
 
 impl Drop for Recorder {
     fn drop(&mut self) {
-        // A forked copy shares the file; its end is not the writer's.
-        if std::process::id() == self.pid {
-            let live = self.mapping.live();
-            let now = now();
-            live.alive.store(now, Ordering::Relaxed);
-            live.ended.store(now, Ordering::Relaxed);
-            live.state.store(STATE_CLOSED, Ordering::Release);
-        }
+        self.close();
     }
 }
 

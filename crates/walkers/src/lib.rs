@@ -1,14 +1,19 @@
 //! The code under test, behind one trait.
 //!
 //! A [`Walker`] says how to call an asynchronous stack walker: what it walks from, how its output is laid out and what its
-//! codes mean. The call itself is made by an engine, under a guard; see [`Walker`] for the contract of both sides.
+//! codes mean. The call itself is made by an engine or an agent, under a guard ([`walk_guarded`]) or bare ([`walk_bare`]); see
+//! [`Walker`] for the contract of both sides.
 
 mod agct;
 #[cfg(test)]
 mod example;
+mod ticks;
 mod trace;
+mod walked;
 mod walker;
 
 pub use agct::Agct;
+pub use ticks::{tick_hz, ticks};
 pub use trace::{CANARY, CallTrace, Frame, MAX_DEPTH, TraceBuffer};
+pub use walked::{Ended, Walked, fault_record, walk_bare, walk_guarded};
 pub use walker::{Call, Start, ThreadHandle, WalkFunction, Walker};

@@ -2,25 +2,6 @@
 
 use core::arch::naked_asm;
 
-/// Whether this architecture can single-step a thread from its own signal handler: it cannot, a debugger is needed.
-pub(crate) const CAN_STEP: bool = false;
-
-/// Whether the step engine exists here.
-#[must_use]
-pub const fn can_step() -> bool {
-    CAN_STEP
-}
-
-/// The virtual counter: constant rate.
-#[inline]
-#[must_use]
-pub fn ticks() -> u64 {
-    let value: u64;
-    // SAFETY: reading the virtual counter is allowed in user space on Linux.
-    unsafe { core::arch::asm!("mrs {}, cntvct_el0", out(reg) value, options(nomem, nostack)) };
-    value
-}
-
 /// What stands before the abort handler of a restartable sequence (glibc, `sysdeps/unix/sysv/linux/aarch64/bits/rseq.h`).
 pub(crate) const RSEQ_SIGNATURE: u32 = 0xd428_bc00;
 

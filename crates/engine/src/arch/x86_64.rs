@@ -2,23 +2,6 @@
 
 use core::arch::naked_asm;
 
-/// Whether this architecture can single-step a thread from its own signal handler (the trap flag).
-pub(crate) const CAN_STEP: bool = true;
-
-/// Whether the step engine exists here.
-#[must_use]
-pub const fn can_step() -> bool {
-    CAN_STEP
-}
-
-/// The time-stamp counter: constant rate, read without serialising (about 8 ns).
-#[inline]
-#[must_use]
-pub fn ticks() -> u64 {
-    // SAFETY: every x86_64 has it; the kernel leaves it enabled for user space.
-    unsafe { core::arch::x86_64::_rdtsc() }
-}
-
 /// What stands before the abort handler of a restartable sequence (glibc, `sysdeps/unix/sysv/linux/x86/bits/rseq.h`).
 pub(crate) const RSEQ_SIGNATURE: u32 = 0x5305_3053;
 

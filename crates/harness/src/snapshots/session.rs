@@ -356,8 +356,7 @@ impl SnapshotSession {
         {
             let untouched = moment.untouched;
             let walked = moment.walk(&self.walker, &untouched, depth, &mut self.trace);
-            let without =
-                walked.map(|walked| crate::walks::outcome(&walked, moment.fault(), depth));
+            let without = walked.map(|walked| walked.outcome(moment.fault(), depth));
             let (changed, batches) = &mut self.synthetic.effort.changed;
             *changed += u64::from(without != Some(self.report.control.outcome));
             *batches += 1;
@@ -397,7 +396,7 @@ impl SnapshotSession {
             perturbation.apply(&mut registers, &known.landscape);
             let walked = moment.walk(&self.walker, &registers, depth, &mut self.trace);
             same = walked.is_some_and(|walked| {
-                let without = crate::walks::outcome(&walked, moment.fault(), depth);
+                let without = walked.outcome(moment.fault(), depth);
                 names::site(&without) == names::site(&outcome)
             });
         }

@@ -1,0 +1,22 @@
+//! Recognising a system call, x86_64.
+
+use libc::ucontext_t;
+use walkfuzz_guard::read_registers;
+
+use super::code_near;
+
+/// `syscall`.
+const SYSTEM_CALL: [u8; 2] = [0x0f, 0x05];
+
+/// Whether the thread was interrupted in a system call: behind the instruction, or, where the kernel will restart it, in front; and its sp. Signal-safe.
+///
+/// # Safety
+/// `context` is a handler's.
+pub(crate) unsafe fn at_system_call(context: *const ucontext_t) -> (bool, u64) {
+    // SAFETY: the caller's promise.
+    let registers = unsafe { read_registers(context) };
+    let pc = registers.pc().0;
+    // SAFETY: the thread has just been about to execute what stands at its pc.
+    let is_call = |at: u64| unsafe { code_near(pc, at) } == Some(SYSTEM_CALL);
+    (is_call(pc.wrapping_sub(2)) || is_call(pc), registers.sp().0)
+}

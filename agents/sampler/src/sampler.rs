@@ -1,0 +1,304 @@
+//! One sampling of this JVM: what handlers need, made once, and never freed, because a handler may still be under way on any thread.
+//!
+//! Contract: [`Sampler::current`] and [`Sampler::sample`] are for handlers: no allocation, lock, formatting, thread-local storage or panic.
+
+use std::cell::UnsafeCell;
+use std::ops::Range;
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
+
+use libc::ucontext_t;
+use walkfuzz_context::{Address, BlobKind, Registers};
+use walkfuzz_guard::{Fault, GuardSlot, read_registers};
+use walkfuzz_record::{Counter, Lane, Recorder, WalkerId};
+use walkfuzz_vmstructs::CodeMap;
+use walkfuzz_walkers::{Start, ThreadHandle, TraceBuffer, Walker, walk_bare, walk_guarded};
+
+use crate::options::Options;
+use crate::perturb::Perturber;
+use crate::threads::Thread;
+
+/// The only walker of a sampling.
+pub(crate) const WALKER: WalkerId = WalkerId(0);
+
+static CURRENT: AtomicPtr<Sampler> = AtomicPtr::new(std::ptr::null_mut());
+
+/// What a handler needs of the JVM.
+#[derive(Clone, Debug)]
+pub(crate) struct VmFacts {
+    /// From a `JavaThread` to its `_thread_state`.
+    pub(crate) state_offset: u64,
+    /// The value of `_thread_in_Java`.
+    pub(crate) in_java: u32,
+    /// The code cache's reserved range.
+    pub(crate) code: Range<u64>,
+}
+
+/// See the module.
+pub(crate) struct Sampler {
+    pub(crate) options: Options,
+    pub(crate) recorder: Recorder,
+    pub(crate) vm: VmFacts,
+    walker: &'static dyn Walker,
+    benches: Box<[Bench]>,
+    /// One in the process that sampling began in, zero in its forked copies: the kernel wipes the page.
+    original: &'static AtomicU32,
+    /// What code lies where; replaced by the keeper.
+    pub(crate) code: AtomicPtr<CodeMap>,
+    pub(crate) perturber: Option<Perturber>,
+    /// Whether walks are made under the guard.
+    guarded: bool,
+    /// Signals that hit a thread that is not sampled.
+    pub(crate) strays: AtomicU64,
+    /// Samples for which no lane or no place in the guard was free.
+    pub(crate) drops: AtomicU64,
+    /// Threads that found the table full.
+    pub(crate) turned_away: AtomicU64,
+    /// Nobody replaced our handlers yet.
+    pub(crate) handlers_kept: AtomicBool,
+}
+
+/// What a walk is made with. Belongs to who holds the lane of its number.
+struct Bench(UnsafeCell<Tools>);
+
+struct Tools {
+    trace: Box<TraceBuffer>,
+    fault: Fault,
+    scratch: Box<ucontext_t>,
+}
+
+// SAFETY: the lane's claim gives a bench to one handler at a time.
+unsafe impl Sync for Bench {}
+// SAFETY: the traces' pointers point into the benches themselves.
+unsafe impl Send for Bench {}
+
+/// What brought a handler.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Cause {
+    /// A clock.
+    Sample,
+    /// A single step, of that number.
+    Step(u32),
+}
+
+impl Sampler {
+    pub(crate) fn new(
+        options: Options,
+        recorder: Recorder,
+        vm: VmFacts,
+        walker: &'static dyn Walker,
+        original: &'static AtomicU32,
+        perturber: Option<Perturber>,
+    ) -> Self {
+        let bench = || {
+            // SAFETY: all-zero is a valid ucontext_t.
+            let scratch = unsafe { Box::new(std::mem::zeroed()) };
+            let trace = TraceBuffer::new();
+            Bench(UnsafeCell::new(Tools {
+                trace,
+                fault: Fault::NONE,
+                scratch,
+            }))
+        };
+        Self {
+            benches: (0..recorder.lanes()).map(|_| bench()).collect(),
+            guarded: options.guard,
+            options,
+            recorder,
+            vm,
+            walker,
+            original,
+            code: AtomicPtr::new(Box::into_raw(Box::default())),
+            perturber,
+            strays: AtomicU64::new(0),
+            drops: AtomicU64::new(0),
+            turned_away: AtomicU64::new(0),
+            handlers_kept: AtomicBool::new(true),
+        }
+    }
+
+    /// Makes it the one that handlers find. It stays in memory for ever.
+    pub(crate) fn publish(self) -> &'static Sampler {
+        let sampler = Box::leak(Box::new(self));
+        CURRENT.store(sampler, Release);
+        sampler
+    }
+
+    /// Handlers find nothing from now on.
+    pub(crate) fn retire() {
+        CURRENT.store(std::ptr::null_mut(), Release);
+    }
+
+    /// Whether this one goes on.
+    pub(crate) fn is_current(sampler: &'static Sampler) -> bool {
+        std::ptr::eq(CURRENT.load(Acquire), sampler)
+    }
+
+    /// The sampling that goes on, if one does, and not in a forked copy of its process: that would write into the same record. Signal-safe.
+    #[inline]
+    pub(crate) fn current() -> Option<&'static Sampler> {
+        // SAFETY: `publish` stored a reference that lives for ever.
+        let sampler = unsafe { CURRENT.load(Acquire).as_ref()? };
+        (sampler.original.load(Relaxed) != 0).then_some(sampler)
+    }
+
+    /// What handlers take this process for.
+    #[cfg(test)]
+    pub(crate) fn stand_for_copy(&self, copy: bool) {
+        self.original.store(u32::from(!copy), Relaxed);
+    }
+
+    /// Whether `thread`, the calling one, executes Java code. Signal-safe.
+    #[inline]
+    pub(crate) fn is_in_java(&self, thread: &Thread) -> bool {
+        let state = thread
+            .java_thread
+            .load(Relaxed)
+            .wrapping_add(self.vm.state_offset);
+        // SAFETY: the calling thread's JavaThread lives until the thread has left the table.
+        unsafe { (state as *const u32).read_volatile() == self.vm.in_java }
+    }
+
+    /// What the code at `pc` is, as of the last look. Signal-safe.
+    #[inline]
+    pub(crate) fn kind(&self, pc: u64) -> BlobKind {
+        // SAFETY: a map is freed only after every lane was free since it was replaced, and the caller holds one.
+        let map = unsafe { &*self.code.load(Acquire) };
+        map.kind(Address(pc))
+    }
+
+    /// A free lane and its bench. Signal-safe.
+    #[inline]
+    fn claim(&self, thread: &Thread) -> Option<(&Lane, &Bench)> {
+        // Lane 0 is the keeper's. A thread comes back to the same lane, whose words its core still has; handlers on top of it and
+        // threads that share it look further.
+        let lanes = self.recorder.lanes();
+        let tid = thread.tid.load(Relaxed).cast_unsigned();
+        let first = tid % (lanes - 1);
+        (0..lanes - 1).find_map(|step| {
+            let index = 1 + (first + step) % (lanes - 1);
+            let lane = self.recorder.lane(index)?;
+            lane.claim(tid)
+                .then_some((lane, self.benches.get(index as usize)?))
+        })
+    }
+
+    /// Walks `thread`, the calling one, from `context`. Returns whether it executes Java code. Signal-safe.
+    ///
+    /// # Safety
+    /// `context` is the handler's.
+    pub(crate) unsafe fn sample(
+        &self,
+        thread: &'static Thread,
+        context: *mut ucontext_t,
+        cause: Cause,
+        overrun: u64,
+    ) -> bool {
+        let in_java = self.is_in_java(thread);
+        let slot = if self.guarded {
+            match crate::protect::slot_of(thread) {
+                Some(slot) => Some(slot),
+                None => {
+                    self.drops.fetch_add(1, Relaxed);
+                    return in_java;
+                }
+            }
+        } else {
+            None
+        };
+        let Some((lane, bench)) = self.claim(thread) else {
+            self.drops.fetch_add(1, Relaxed);
+            return in_java;
+        };
+        // SAFETY: the lane is ours, so the bench is.
+        let tools = unsafe { &mut *bench.0.get() };
+        let index = match cause {
+            Cause::Sample => {
+                lane.add(Counter::Samples, 1);
+                lane.add(Counter::Coalesced, overrun);
+                0
+            }
+            Cause::Step(number) => {
+                lane.add(Counter::Steps, 1);
+                u8::try_from(number).unwrap_or(u8::MAX)
+            }
+        };
+        if !in_java {
+            lane.add(Counter::OutsideJava, 1);
+        }
+        // SAFETY: the handler's context.
+        let untouched = unsafe { read_registers(context) };
+        let kind = self.kind(untouched.pc().0);
+        lane.begin_walk(index, WALKER, &untouched, &untouched, kind);
+        // SAFETY: the context is the handler's, the lane open for this walk.
+        unsafe { self.walk(thread, slot, lane, tools, context) };
+        if let Some(perturber) = &self.perturber
+            && in_java
+            && cause == Cause::Sample
+        {
+            perturber.each(
+                &untouched,
+                &self.vm.code,
+                self.options.perturb,
+                |registers: &Registers| {
+                    // SAFETY: the handler's context; the copy is the bench's.
+                    let scratch = unsafe {
+                        walkfuzz_guard::copy_context(context, &mut tools.scratch);
+                        let scratch: *mut ucontext_t = &raw mut *tools.scratch;
+                        walkfuzz_guard::write_registers(scratch, registers);
+                        scratch
+                    };
+                    lane.begin_walk(
+                        1,
+                        WALKER,
+                        registers,
+                        &untouched,
+                        self.kind(registers.pc().0),
+                    );
+                    lane.mark_perturbed();
+                    // SAFETY: as above.
+                    unsafe { self.walk(thread, slot, lane, tools, scratch) };
+                },
+            );
+        }
+        lane.release();
+        in_java
+    }
+
+    /// The call itself, in a lane where it stands open.
+    ///
+    /// # Safety
+    /// `context` is the handler's or a copy of it; `slot` is the calling thread's.
+    #[inline]
+    unsafe fn walk(
+        &self,
+        thread: &Thread,
+        slot: Option<&GuardSlot>,
+        lane: &Lane,
+        tools: &mut Tools,
+        context: *mut ucontext_t,
+    ) {
+        let handle = ThreadHandle {
+            env: thread.env.load(Relaxed) as *mut _,
+            tid: thread.tid.load(Relaxed),
+        };
+        let depth = self.options.depth;
+        let start = Start::Context(context.cast());
+        let Some(call) = self.walker.prepare(&mut tools.trace, depth, handle, start) else {
+            return;
+        };
+        // SAFETY: the caller's promise.
+        let walked = unsafe {
+            match slot {
+                Some(slot) => {
+                    walk_guarded(slot, self.walker, &call, &tools.trace, &mut tools.fault)
+                }
+                None => walk_bare(self.walker, &call, &tools.trace),
+            }
+        };
+        let outcome = walked.outcome(&tools.fault, depth);
+        lane.end_walk(&outcome, u32::try_from(walked.ticks).unwrap_or(u32::MAX));
+        if walked.near_misses != 0 {
+            lane.add(Counter::NearMisses, u64::from(walked.near_misses));
+        }
+    }
+}

@@ -1,0 +1,125 @@
+//! The JVM that the agent is in: what it exports, and what its tables say.
+//!
+//! Contract: not for handlers.
+
+use std::ffi::{CStr, c_void};
+
+use jvmti_bindings::sys::jni::JavaVM;
+use walkfuzz_context::BlobKind;
+use walkfuzz_jvm::tell_guard;
+use walkfuzz_symbols::Modules;
+use walkfuzz_vmstructs::{CodeCache, CodeMap, HotSpot, LiveMemory, Maps, Span};
+
+use crate::sampler::VmFacts;
+
+/// What of the JVM can be had once it has started.
+#[derive(Debug)]
+pub(crate) struct Vm {
+    pub(crate) facts: VmFacts,
+    pub(crate) hotspot: HotSpot,
+    pub(crate) maps: Maps,
+    libjvm_text: Option<Span>,
+}
+
+/// Why the JVM cannot be sampled.
+#[derive(Debug, thiserror::Error)]
+pub(crate) enum VmError {
+    #[error("this JVM's library cannot be found: {0}")]
+    NoLibrary(String),
+    #[error("this JVM has no {0}: it is no HotSpot that can be walked")]
+    NoSymbol(&'static str),
+    #[error("cannot read this JVM's structures: {0}")]
+    Structures(String),
+    #[error("cannot set up crash protection: {0}")]
+    Guard(#[from] walkfuzz_guard::GuardError),
+}
+
+/// libjvm, found through a function of the JavaVM.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Libjvm(*mut c_void);
+
+impl Libjvm {
+    /// # Safety
+    /// `vm` is a JVM's.
+    pub(crate) unsafe fn of(vm: *mut JavaVM) -> Result<Self, VmError> {
+        // SAFETY: the caller's promise; the rest is plain data.
+        unsafe {
+            let function = (**vm).GetEnv as *const c_void;
+            let mut info: libc::Dl_info = std::mem::zeroed();
+            if libc::dladdr(function, &raw mut info) == 0 || info.dli_fname.is_null() {
+                return Err(VmError::NoLibrary("dladdr does not know it".to_owned()));
+            }
+            let handle = libc::dlopen(info.dli_fname, libc::RTLD_LAZY | libc::RTLD_NOLOAD);
+            if handle.is_null() {
+                let name = CStr::from_ptr(info.dli_fname).to_string_lossy();
+                return Err(VmError::NoLibrary(name.into_owned()));
+            }
+            Ok(Self(handle))
+        }
+    }
+
+    /// The address of something it exports.
+    pub(crate) fn symbol(self, name: &'static CStr) -> Result<*const c_void, VmError> {
+        // SAFETY: a handle that is never closed.
+        let address = unsafe { libc::dlsym(self.0, name.as_ptr()) };
+        if address.is_null() {
+            return Err(VmError::NoSymbol(name.to_str().unwrap_or("symbol")));
+        }
+        Ok(address.cast_const())
+    }
+}
+
+impl Vm {
+    /// Reads what can be read, and tells the guard, if it is to protect walks.
+    pub(crate) fn attach(libjvm: Libjvm, guarded: bool) -> Result<Self, VmError> {
+        let structures = |error: String| VmError::Structures(error);
+        let modules = Modules::of_this_process().map_err(|e| structures(e.to_string()))?;
+        let module = modules
+            .by_name("libjvm.so")
+            .ok_or_else(|| structures("libjvm.so is not among the modules".to_owned()))?;
+        if guarded {
+            tell_guard(module)?;
+            let handler = libjvm.symbol(c"JVM_handle_linux_signal")?;
+            // SAFETY: this JVM's own.
+            unsafe { walkfuzz_jvm::ask_jvm_at_safefetch(handler) };
+        }
+        let symbol = |name: &str| {
+            let table = module.table()?;
+            Some(table.address_of(name)?.wrapping_add(module.bias()))
+        };
+        let memory = LiveMemory::new();
+        let hotspot = HotSpot::attach(&memory, &symbol).map_err(|e| structures(e.to_string()))?;
+        let maps = Maps::read_own().map_err(|e| structures(e.to_string()))?;
+        let cache = CodeCache::read(&hotspot, &memory).map_err(|e| structures(e.to_string()))?;
+        let heaps = || cache.heaps.iter().map(|heap| heap.reserved);
+        let low = heaps().map(|heap| heap.start.0).min();
+        let high = heaps().map(|heap| heap.end.0).max();
+        let (Some(low), Some(high)) = (low, high) else {
+            return Err(structures("there is no code heap".to_owned()));
+        };
+        let tables = hotspot.tables();
+        let state = tables
+            .require("JavaThread", "_thread_state")
+            .map_err(|e| structures(e.to_string()))?;
+        let facts = VmFacts {
+            state_offset: state.offset,
+            in_java: tables.constant("_thread_in_Java").unwrap_or(8) as u32,
+            code: low..high,
+        };
+        Ok(Self {
+            facts,
+            libjvm_text: maps.text_of("libjvm.so"),
+            hotspot,
+            maps,
+        })
+    }
+
+    /// What code lies where now.
+    pub(crate) fn code_map(&self) -> Option<Box<CodeMap>> {
+        let cache = CodeCache::read(&self.hotspot, &LiveMemory::new()).ok()?;
+        let map = CodeMap::new(cache, self.libjvm_text);
+        // A map that knows no interpreter was read at a bad moment.
+        let codelet = map.cache().codelets.first()?.span.start;
+        (map.kind(codelet) == BlobKind::Interpreter).then(|| Box::new(map))
+    }
+}

@@ -1,0 +1,98 @@
+//! Walks that go wrong, and JVMs that end in the middle.
+
+use std::os::unix::process::ExitStatusExt as _;
+
+use walkfuzz_record::Counter;
+
+use crate::support::{Run, counter, jdk, releases, tally, text, wait_for};
+
+#[test]
+fn a_fault_in_a_guarded_walk_is_recovered_from() {
+    for jdk in releases() {
+        let options = "interval=1ms,guard=on,plant=fault:100";
+        let Some(mut run) = Run::new(&jdk, options, "2 spin spin threads") else {
+            return;
+        };
+        let record = run.record();
+        let walks = tally(&record, false);
+        println!(
+            "{}: {} walks, {} faults",
+            jdk.version,
+            walks.walks(),
+            walks.faults()
+        );
+        assert!(walks.faults() > 0 && walks.frames() > 100);
+        assert!(walks.faults().abs_diff(walks.walks() / 100) <= 1);
+        assert_eq!(counter(&record, Counter::Recoveries), walks.faults());
+        let fault = record
+            .lanes
+            .iter()
+            .find_map(|lane| lane.last_fault.as_ref());
+        let (_, fault) = fault.expect("the last fault is kept");
+        assert_eq!((fault.signal, fault.address.0), (libc::SIGSEGV, 0x60));
+    }
+}
+
+#[test]
+fn a_walk_that_never_returns_is_ended() {
+    let Some(jdk) = jdk() else { return };
+    let options = "interval=1ms,plant=hang:500";
+    let Some(mut run) = Run::new(&jdk, options, "6 spin") else {
+        return;
+    };
+    let record = run.record();
+    let walks = tally(&record, false);
+    println!("{} walks, {} hangs", walks.walks(), walks.hangs());
+    assert!(walks.hangs() > 0);
+    assert_eq!(counter(&record, Counter::Hangs), walks.hangs());
+}
+
+#[test]
+fn a_fault_in_a_bare_walk_is_the_jvms_own() {
+    for jdk in releases() {
+        let options = "interval=1ms,guard=off,plant=fault:300";
+        let Some(mut run) = Run::new(&jdk, options, "20 spin") else {
+            return;
+        };
+        let output = run.output();
+        assert!(!output.status.success(), "{}", text(&output));
+        let log = run.crash_log().expect("the JVM writes its crash log");
+        assert!(
+            log.contains("SIGSEGV") && log.contains("libwalkfuzz_sampler.so"),
+            "{log}"
+        );
+        let record = run.read();
+        assert!(record.ended.is_none());
+        let open: Vec<_> = record
+            .lanes
+            .iter()
+            .filter_map(|lane| lane.open.as_ref())
+            .collect();
+        assert_eq!(open.len(), 1, "{:?}", record.in_flight());
+        assert!(open[0].begun && !open[0].perturbed);
+        // The log tells where the walker was; the record what it was walking.
+        assert_ne!(open[0].registers.pc().0, 0);
+        assert_eq!(tally(&record, false).walks(), 299);
+    }
+}
+
+#[test]
+fn what_was_recorded_survives_a_kill() {
+    let Some(jdk) = jdk() else { return };
+    let Some(mut run) = Run::new(&jdk, "interval=500us", "60 spin spin") else {
+        return;
+    };
+    let (mut child, pid) = run.start();
+    wait_for("500 walks", || tally(&run.read(), false).walks() > 500);
+    // SAFETY: a process that this test started.
+    assert_eq!(unsafe { libc::kill(pid, libc::SIGKILL) }, 0);
+    let status = child.wait().unwrap();
+    assert!(!status.success() || status.signal().is_some());
+    let record = run.read();
+    assert!(record.ended.is_none());
+    assert!(tally(&record, false).frames() > 100);
+    assert!(
+        counter(&record, Counter::Requested) > 100,
+        "accounts are written as it goes"
+    );
+}

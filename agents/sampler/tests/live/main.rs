@@ -1,0 +1,9 @@
+//! The agent in real JVMs.
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
+mod attaching;
+mod clocks;
+mod faults;
+mod refusals;
+mod sampling;
+mod support;

@@ -1,0 +1,72 @@
+//! A JVM must not start silently without its sampler.
+
+use crate::support::{Run, jdk, releases, text};
+
+fn refused(options: &str, sentence: &str) {
+    let Some(jdk) = jdk() else { return };
+    let Some(mut run) = Run::new(&jdk, options, "1 spin") else {
+        return;
+    };
+    let output = run.output();
+    let said = text(&output);
+    assert_eq!(output.status.code(), Some(1), "{options}: {said}");
+    let line = said
+        .lines()
+        .find(|line| line.starts_with("walkfuzz-sampler: "));
+    assert!(
+        line.is_some_and(|line| line.contains(sentence)),
+        "{options}: {said}"
+    );
+    assert!(!said.contains("ready"), "{options}: {said}");
+}
+
+#[test]
+fn an_option_that_does_not_exist() {
+    for jdk in releases() {
+        let Some(mut run) = Run::new(&jdk, "clok=timer", "1 spin") else {
+            return;
+        };
+        let output = run.output();
+        assert_eq!(output.status.code(), Some(1));
+        assert!(text(&output).contains("walkfuzz-sampler: no such option: clok; expected"));
+        assert!(!text(&output).contains("ready"));
+        assert!(!run.record_path().exists());
+    }
+}
+
+#[test]
+fn values_without_meaning() {
+    refused(
+        "clock=sundial",
+        "clock=sundial means nothing: expected different ones of timer",
+    );
+    refused("interval=0ms", "interval=0ms means nothing");
+}
+
+#[test]
+fn a_record_that_cannot_be_written() {
+    let Some(jdk) = jdk() else { return };
+    let Some(mut run) = Run::new(&jdk, "guard=on", "1 spin") else {
+        return;
+    };
+    std::fs::write(run.record_path(), "somebody else's").unwrap();
+    let output = run.output();
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output));
+    assert!(
+        text(&output).contains("walkfuzz-sampler: cannot create"),
+        "{}",
+        text(&output)
+    );
+    let kept = std::fs::read_to_string(run.record_path()).unwrap();
+    assert_eq!(kept, "somebody else's");
+}
+
+#[test]
+fn nothing_to_stop() {
+    let Some(jdk) = jdk() else { return };
+    let Some(mut run) = Run::new(&jdk, "stop", "1 spin") else {
+        return;
+    };
+    let output = run.output();
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output));
+}
