@@ -9,7 +9,8 @@ use walkfuzz_context::{Address, Registers};
 use walkfuzz_guard::{Fault, FaultKind, read_checked};
 use walkfuzz_walkers::{TraceBuffer, Walker};
 
-use crate::moment::{Ended, Moment};
+use crate::Ended;
+use crate::moment::Moment;
 use crate::rseq;
 
 /// Words that are kept: deep recursions have more above them, nearly all other stacks less.
