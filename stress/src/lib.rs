@@ -21,6 +21,7 @@ pub mod launch;
 pub mod plan;
 pub mod process;
 pub mod profile;
+pub mod report;
 pub mod result;
 pub mod run;
 pub mod said;
