@@ -7,150 +7,22 @@
 use std::collections::{BTreeMap, HashMap, HashSet};
 
 use jiff::Timestamp;
-use serde::Serialize;
 use walkfuzz_record::summary::Share;
 use walkfuzz_record::{Generation, KOfN};
 
 use super::Run;
 use super::axes::in_order;
-use super::significance::{LEVEL, adjusted, rates_differ, shares_differ, sign_test};
-use super::summary::crashes;
+use super::comparison::{
+    CodeChange, Comparison, FindingChange, RateChange, RunName, VerdictChange,
+};
+use super::significance::{LEVEL, adjusted, apart, inflation, rates_differ, sign_test, two_sided};
+use super::summary::{crashes, generation};
 use crate::cell::Dimension;
 use crate::result::{CellResult, SCHEMA, Verdict};
 
 /// What a code's share must change by, as a ratio and in all, to be called a change.
 const RATIO: f64 = 1.25;
 const POINTS: f64 = 0.001;
-
-/// Which run it is.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub struct RunName {
-    /// Name of the profile.
-    pub profile: String,
-    /// When it began.
-    pub started: Timestamp,
-    /// Version of walkfuzz.
-    pub walkfuzz: String,
-    /// Finished cells.
-    pub cells: u64,
-}
-
-/// A cell whose verdict changed.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub struct VerdictChange {
-    /// [`CellResult::id`].
-    pub id: String,
-    /// The cell in words.
-    pub cell: String,
-    /// The verdict before.
-    pub before: Verdict,
-    /// The verdict after.
-    pub after: Verdict,
-    /// The reason of the later one.
-    pub reason: String,
-    /// The command that runs the cell.
-    pub command: String,
-}
-
-/// A crash rate, before and after.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub struct RateChange {
-    /// What is counted: `all`, `jdk=17.0.15`, or a cell's id.
-    pub scope: String,
-    /// Crashes of walks, before.
-    pub before: Share,
-    /// Crashes of walks, after.
-    pub after: Share,
-    /// How likely such a difference is by chance.
-    pub chance: f64,
-    /// The same, adjusted for how many rates were compared.
-    pub adjusted: f64,
-    /// Whether it is more than chance.
-    pub significant: bool,
-}
-
-/// A code's share of the walks, before and after.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub struct CodeChange {
-    /// What is counted: `all`, `jdk=17.0.15`, or a cell's id.
-    pub scope: String,
-    /// Whose code it is.
-    pub generation: Generation,
-    /// The code.
-    pub code: i32,
-    /// Its name.
-    pub name: String,
-    /// Walks with that code, before.
-    pub before: Share,
-    /// Walks with that code, after.
-    pub after: Share,
-    /// Cells in which its share rose.
-    pub rose: u64,
-    /// Cells in which its share fell.
-    pub fell: u64,
-    /// How likely such a difference is by chance: for a cell that of the shares, for many cells that of `rose` against `fell`.
-    pub chance: f64,
-    /// The same, adjusted for how many shares were compared.
-    pub adjusted: f64,
-    /// Whether it is more than chance, and large enough to matter.
-    pub significant: bool,
-}
-
-/// A finding that only one of the runs has, in cells that both have.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub struct FindingChange {
-    /// Its signature.
-    pub signature: String,
-    /// The signature as a sentence.
-    pub title: String,
-    /// How often it came up in the run that has it.
-    pub count: u64,
-    /// In how many cells.
-    pub cells: u64,
-    /// How likely the other run does not have it by chance alone, given the walks of these cells.
-    pub chance: f64,
-    /// The command that runs the first of the cells.
-    pub command: String,
-}
-
-/// `walkfuzz report --compare`.
-#[derive(Clone, Debug, PartialEq, Serialize)]
-#[serde(rename_all = "kebab-case")]
-pub struct Comparison {
-    /// Version of the schema.
-    pub schema: u32,
-    /// The one run.
-    pub before: RunName,
-    /// The other.
-    pub after: RunName,
-    /// Why differences may not be the walker's.
-    pub cautions: Vec<String>,
-    /// Cells that both have.
-    pub matched: u64,
-    /// Ids of cells that only the one has.
-    pub only_before: Vec<String>,
-    /// Ids of cells that only the other has.
-    pub only_after: Vec<String>,
-    /// Cells whose verdict changed, turns for the worse first.
-    pub verdicts: Vec<VerdictChange>,
-    /// Crash rates: of all matched cells, of each value on some axes, and of cells where it changed significantly.
-    pub rates: Vec<RateChange>,
-    /// Rates that were compared: those with any crash.
-    pub rates_compared: u64,
-    /// Code shares: of all matched cells, of each JDK, and of cells where it changed significantly.
-    pub codes: Vec<CodeChange>,
-    /// Shares that were compared.
-    pub codes_compared: u64,
-    /// Findings of the other run alone.
-    pub appeared: Vec<FindingChange>,
-    /// Findings of the one run alone.
-    pub gone: Vec<FindingChange>,
-}
 
 type Pair<'a> = (&'a CellResult, &'a CellResult);
 
@@ -369,9 +241,13 @@ fn codes(pairs: &[Pair<'_>]) -> (Vec<CodeChange>, u64) {
         changes.extend(codes_of(&scope, &places, pairs, &counts));
     }
     let groups = changes.len();
+    for change in &mut changes {
+        change.chance = sign_test(change.rose, change.fell);
+    }
     for (place, (_, cell)) in pairs.iter().enumerate() {
         changes.extend(codes_of(&cell.id, &[place], pairs, &counts));
     }
+    chances_of_cells(&mut changes[groups..]);
     let compared = changes.len() as u64;
     let chances: Vec<f64> = changes.iter().map(|change| change.chance).collect();
     for (change, adjusted) in changes.iter_mut().zip(adjusted(&chances)) {
@@ -386,7 +262,26 @@ fn codes(pairs: &[Pair<'_>]) -> (Vec<CodeChange>, u64) {
     (changes, compared)
 }
 
-/// The codes of the cells at `places`, with their walks as the denominator.
+/// A cell's shares differ from night to night by more than its walks' number lets expect; all cells together show by how much.
+fn chances_of_cells(changes: &mut [CodeChange]) {
+    let count = |share: Share| KOfN::new(share.k, share.of);
+    let distance = |change: &CodeChange| apart(count(change.before), count(change.after));
+    let mut distances: BTreeMap<(Generation, i32), Vec<f64>> = BTreeMap::new();
+    for change in changes.iter() {
+        let key = (change.generation, change.code);
+        distances.entry(key).or_default().push(distance(change));
+    }
+    let noise: BTreeMap<(Generation, i32), f64> = distances
+        .into_iter()
+        .map(|(key, distances)| (key, inflation(&distances)))
+        .collect();
+    for change in changes {
+        let noise = noise[&(change.generation, change.code)];
+        change.chance = two_sided(distance(change) / noise);
+    }
+}
+
+/// The codes of the cells at `places`; the denominator are the walks of those cells that speak the code's generation.
 fn codes_of(
     scope: &str,
     places: &[usize],
@@ -394,55 +289,53 @@ fn codes_of(
     counts: &[BTreeMap<Key<'_>, (u64, u64)>],
 ) -> Vec<CodeChange> {
     let mut sums: BTreeMap<Key<'_>, (u64, u64)> = BTreeMap::new();
-    let mut walks = (0, 0);
+    let mut walks: BTreeMap<Generation, (u64, u64)> = BTreeMap::new();
     for &place in places {
         let (a, b) = pairs[place];
-        walks = (walks.0 + a.untouched.walks, walks.1 + b.untouched.walks);
+        if let Some(generation) = generation(a).or_else(|| generation(b)) {
+            let sum = walks.entry(generation).or_default();
+            *sum = (sum.0 + a.untouched.walks, sum.1 + b.untouched.walks);
+        }
         for (&key, count) in &counts[place] {
             let sum = sums.entry(key).or_default();
             *sum = (sum.0 + count.0, sum.1 + count.1);
         }
     }
-    if walks.0 == 0 || walks.1 == 0 {
-        return Vec::new();
-    }
     let rows = sums
         .into_iter()
         .filter(|(_, (before, after))| before + after > 0);
-    rows.map(|(key, (before, after))| {
+    rows.filter_map(|((generation, code, name), (before, after))| {
+        let walks = walks
+            .get(&generation)
+            .filter(|walks| walks.0 > 0 && walks.1 > 0)?;
         let (mut rose, mut fell) = (0, 0);
         for &place in places {
             let (a, b) = pairs[place];
-            let (before, after) = counts[place].get(&key).copied().unwrap_or_default();
-            let (one, other) = (
-                KOfN::new(before, a.untouched.walks),
-                KOfN::new(after, b.untouched.walks),
-            );
-            match (one.share(), other.share()) {
+            let (before, after) = counts[place]
+                .get(&(generation, code, name))
+                .copied()
+                .unwrap_or_default();
+            let one = KOfN::new(before, a.untouched.walks).share();
+            let other = KOfN::new(after, b.untouched.walks).share();
+            match (one, other) {
                 (Some(one), Some(other)) if one < other => rose += 1,
                 (Some(one), Some(other)) if one > other => fell += 1,
                 _ => {}
             }
         }
-        let (generation, code, name) = key;
-        let (one, other) = (KOfN::new(before, walks.0), KOfN::new(after, walks.1));
-        let chance = match places.len() {
-            1 => shares_differ(one, other),
-            _ => sign_test(rose, fell),
-        };
-        CodeChange {
+        Some(CodeChange {
             scope: scope.to_owned(),
             generation,
             code,
             name: name.to_owned(),
-            before: Share::new(one.k, one.of),
-            after: Share::new(other.k, other.of),
+            before: Share::new(before, walks.0),
+            after: Share::new(after, walks.1),
             rose,
             fell,
-            chance,
+            chance: 1.0,
             adjusted: 1.0,
             significant: false,
-        }
+        })
     })
     .collect()
 }

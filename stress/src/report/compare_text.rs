@@ -5,8 +5,9 @@ use walkfuzz_record::KOfN;
 use walkfuzz_record::render::numbers::{count, percent};
 use walkfuzz_record::summary::Share;
 
-use super::compare::{CodeChange, Comparison, FindingChange, RateChange, RunName};
-use super::screen::{Screen, clean, fit, painted, per_million, verdict_style};
+use super::comparison::{CodeChange, Comparison, FindingChange, RateChange, RunName};
+use super::screen::{Screen, painted, verdict_style};
+use super::text::{clean, fit, per_million};
 
 /// Rows of a table unless all are wanted.
 const ROWS: usize = 8;

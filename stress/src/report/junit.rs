@@ -9,8 +9,8 @@ use quick_junit::{NonSuccessKind, Property, Report, TestCase, TestCaseStatus, Te
 use walkfuzz_record::KOfN;
 
 use super::Run;
-use super::screen::per_million;
 use super::summary::crashes;
+use super::text::per_million;
 use crate::cell::{Cell, Dimension};
 use crate::result::{CellResult, Verdict};
 

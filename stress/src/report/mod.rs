@@ -13,6 +13,7 @@
 mod axes;
 mod compare;
 mod compare_text;
+mod comparison;
 mod html;
 mod json;
 mod junit;
@@ -20,6 +21,7 @@ mod merge;
 mod screen;
 mod significance;
 mod summary;
+mod text;
 mod trend;
 
 use std::collections::HashMap;
@@ -28,9 +30,8 @@ use crate::cell::Cell;
 use crate::result::CellResult;
 use crate::store::StressFacts;
 
-pub use compare::{
-    CodeChange, Comparison, FindingChange, RateChange, RunName, VerdictChange, compare,
-};
+pub use compare::compare;
+pub use comparison::{CodeChange, Comparison, FindingChange, RateChange, RunName, VerdictChange};
 pub use html::html;
 pub use json::{Report, RunHead, json};
 pub use junit::junit;

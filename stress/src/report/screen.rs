@@ -5,18 +5,17 @@
 use std::ffi::OsStr;
 
 use anstyle::{AnsiColor, Style};
+use walkfuzz_record::Generation;
 use walkfuzz_record::render::numbers::{count, nanoseconds, percent, rate};
-use walkfuzz_record::{Generation, KOfN};
 
 use super::Run;
 use super::axes;
 use super::summary::{CodeShare, Summary, crashes, worst};
+use super::text::{COLUMNS, clean, duration, fit, folded, per_million, rows, width};
 use crate::grade::Grade;
 use crate::result::{CellResult, Verdict};
 
-/// Columns of the first screen.
-const COLUMNS: usize = 80;
-/// Its lines.
+/// Lines of the first screen.
 const LINES: usize = 24;
 const CODE_ROWS: usize = 6;
 /// Lines that a command may have; beyond, the run's folder is the way to it.
@@ -65,10 +64,10 @@ fn first_screen(
     let end = end(&worst, screen);
     let mut codes = codes(summary, CODE_ROWS, screen);
     // Cells matter more than codes, four of them at least.
-    let room = LINES.saturating_sub(lines.len() + end.len() + 1 + worst.len().min(4));
+    let room = LINES.saturating_sub(lines.len() + rows(&end) + 1 + worst.len().min(4));
     codes.truncate(room);
     lines.extend(codes);
-    let room = LINES.saturating_sub(lines.len() + end.len());
+    let room = LINES.saturating_sub(lines.len() + rows(&end));
     lines.extend(worst_cells(&worst, cells, room, screen));
     lines.extend(end);
     lines
@@ -102,12 +101,12 @@ fn head(run: Run<'_>, summary: &Summary, screen: &Screen<'_>) -> Vec<String> {
         .filter(|&&verdict| counts.of(verdict) > 0)
         .map(|&verdict| format!("{} {}", count(counts.of(verdict)), verdict.name()))
         .collect();
-    let left = match counts.left {
+    let of = match counts.left {
         0 => String::new(),
-        left => format!("; {} of {} not run", count(left), count(counts.planned)),
+        _ => format!("of {} ", count(counts.planned)),
     };
     let rest = format!(
-        ": {} cells: {}{left}",
+        ": {} {of}cells: {}",
         count(counts.done()),
         verdicts.join(", ")
     );
@@ -155,7 +154,7 @@ fn head(run: Run<'_>, summary: &Summary, screen: &Screen<'_>) -> Vec<String> {
     let samples = summary.samples;
     lines.push(fit(
         &format!(
-            "samples   {} of {} requested came ({}), {} coalesced, {} dropped",
+            "samples   {} of {} requested ({}), {} coalesced, {} dropped",
             count(samples.delivered),
             count(samples.requested),
             percent(samples.delivered, samples.requested),
@@ -167,7 +166,7 @@ fn head(run: Run<'_>, summary: &Summary, screen: &Screen<'_>) -> Vec<String> {
     lines
 }
 
-fn codes(summary: &Summary, rows: usize, screen: &Screen<'_>) -> Vec<String> {
+fn codes(summary: &Summary, most: usize, screen: &Screen<'_>) -> Vec<String> {
     if summary.codes.is_empty() {
         return vec!["codes     none: no untouched walk gave an error code".to_owned()];
     }
@@ -179,7 +178,7 @@ fn codes(summary: &Summary, rows: usize, screen: &Screen<'_>) -> Vec<String> {
             std::cmp::Reverse(code.share.k),
         )
     });
-    let more = shown.len().saturating_sub(rows);
+    let more = shown.len().saturating_sub(most);
     let head = format!(
         "{:<38} {:>12} {:>9}  {}",
         "codes", "walks", "share", "grade"
@@ -187,7 +186,7 @@ fn codes(summary: &Summary, rows: usize, screen: &Screen<'_>) -> Vec<String> {
     let mut lines = vec![painted(screen, Style::new().bold(), &head)];
     let mut generations: Vec<Generation> = shown.iter().map(|code| code.generation).collect();
     generations.dedup();
-    for code in shown.iter().take(rows) {
+    for code in shown.iter().take(most) {
         let whose = match generations.len() {
             1 => String::new(),
             _ => format!("{} ", code.generation),
@@ -229,7 +228,7 @@ fn worst_cells(
     }
     let mut lines = vec![painted(screen, Style::new().bold(), &head)];
     for cell in worst.iter().take(fitting) {
-        let name = fit(&axes::name(&cell.cell, &varied), 40);
+        let name = fit(&axes::name(&cell.cell, &varied), 36);
         let word = painted(
             screen,
             verdict_style(cell.verdict),
@@ -253,7 +252,7 @@ fn end(worst: &[&CellResult], screen: &Screen<'_>) -> Vec<String> {
         return every();
     };
     let again = folded("again     ", &first.command);
-    if first.command.is_empty() || again.len() > COMMAND_LINES || screen.all {
+    if first.command.is_empty() || rows(&again) > COMMAND_LINES || screen.all {
         return every();
     }
     again
@@ -301,31 +300,6 @@ fn every_cell(cells: &[&CellResult], screen: &Screen<'_>) -> Vec<String> {
     lines
 }
 
-/// A rate in as few characters as a table has.
-pub(super) fn per_million(count: KOfN) -> String {
-    use walkfuzz_record::render::numbers::significant;
-    let interval = count.interval();
-    match (count.share(), count.k) {
-        (None, _) => "-".to_owned(),
-        (_, 0) => format!("under {}", significant(interval.high * 1e6)),
-        (Some(share), _) => format!(
-            "{} ({}-{})",
-            significant(share * 1e6),
-            significant(interval.low * 1e6),
-            significant(interval.high * 1e6)
-        ),
-    }
-}
-
-pub(super) fn duration(seconds: f64) -> String {
-    let seconds = seconds.max(0.0).round() as u64;
-    match seconds {
-        0..100 => format!("{seconds} s"),
-        100..6_000 => format!("{} min {} s", seconds / 60, seconds % 60),
-        _ => format!("{} h {} min", seconds / 3_600, seconds / 60 % 60),
-    }
-}
-
 const fn verdict_word(verdict: Verdict) -> &'static str {
     match verdict {
         Verdict::Fail => "FAIL",
@@ -365,106 +339,9 @@ pub(super) fn painted(screen: &Screen<'_>, style: Style, text: &str) -> String {
     }
 }
 
-fn width(text: &str) -> usize {
-    text.chars().count()
-}
-
-/// Without control characters: what a program printed must not drive the terminal.
-pub(super) fn clean(text: &str) -> String {
-    text.chars()
-        .map(|c| if c.is_control() { ' ' } else { c })
-        .collect()
-}
-
-/// As much of it as there is room for.
-pub(super) fn fit(text: &str, room: usize) -> String {
-    let text = clean(text);
-    if width(&text) <= room {
-        return text;
-    }
-    let kept: String = text.chars().take(room.saturating_sub(3)).collect();
-    kept + &"..."[..room.min(3)]
-}
-
-/// A command over several lines that can be pasted as they are.
-fn folded(label: &str, command: &str) -> Vec<String> {
-    let mut lines = Vec::new();
-    let mut line = label.to_owned();
-    let mut first = true;
-    for word in words(command) {
-        let needed = width(&line) + width(word) + 3;
-        if needed > COLUMNS && !first {
-            lines.push(line + " \\");
-            line = format!("{:w$}{word}", "", w = label.len());
-        } else {
-            line += if first { "" } else { " " };
-            line += word;
-        }
-        first = false;
-    }
-    lines.push(line);
-    // A word longer than a line wraps by itself and takes as many lines.
-    let wrapped: usize = lines
-        .iter()
-        .map(|line| width(line).div_ceil(COLUMNS).max(1))
-        .sum();
-    lines.extend((lines.len()..wrapped).map(|_| String::new()));
-    lines
-}
-
-/// Words at blanks that are not quoted.
-fn words(command: &str) -> Vec<&str> {
-    let mut words = Vec::new();
-    let (mut begin, mut quote) = (0, None);
-    for (at, c) in command.char_indices() {
-        match (c, quote) {
-            ('\'' | '"', None) => quote = Some(c),
-            (c, Some(open)) if c == open => quote = None,
-            (' ', None) => {
-                words.push(&command[begin..at]);
-                begin = at + 1;
-            }
-            _ => {}
-        }
-    }
-    words.push(&command[begin..]);
-    words.retain(|word| !word.is_empty());
-    words
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn commands_stay_pasteable() {
-        let long =
-            "walkfuzz stress --filter 'jdk=17 & workload=a b' ".to_owned() + &"--word ".repeat(12);
-        let lines = folded("again     ", long.trim_end());
-        assert!(
-            lines.len() == 3 && lines.iter().all(|line| width(line) <= COLUMNS),
-            "{lines:#?}"
-        );
-        let joined = lines.join("\n").replace("\\\n", " ");
-        let words: Vec<&str> = joined.split_whitespace().skip(1).collect();
-        assert_eq!(
-            words.join(" "),
-            long.split_whitespace().collect::<Vec<_>>().join(" ")
-        );
-        assert!(lines[0].contains("'jdk=17 & workload=a b'"));
-    }
-
-    #[test]
-    fn a_word_longer_than_a_line_takes_its_lines() {
-        let lines = folded("again     ", &format!("walkfuzz {}", "x".repeat(200)));
-        assert_eq!(
-            lines
-                .iter()
-                .map(|line| width(line).div_ceil(COLUMNS).max(1))
-                .sum::<usize>(),
-            6
-        );
-    }
 
     #[test]
     fn colour_is_for_terminals_that_want_it() {
@@ -472,11 +349,5 @@ mod tests {
         assert!(wants_colour(true, Some(OsStr::new(""))));
         assert!(!wants_colour(true, Some(OsStr::new("1"))));
         assert!(!wants_colour(false, None));
-    }
-
-    #[test]
-    fn programs_cannot_drive_the_terminal() {
-        assert_eq!(fit("\x1b[2Jgone\n", 80), " [2Jgone ");
-        assert_eq!(fit("abcdefgh", 6), "abc...");
     }
 }

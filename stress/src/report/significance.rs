@@ -28,20 +28,35 @@ pub(super) fn rates_differ(before: KOfN, after: KOfN) -> f64 {
     (2.0 * at_most.min(at_least)).min(1.0)
 }
 
-/// How likely two shares lie this far apart if they are one: the two-proportion test with pooled variance. 1 where it cannot tell.
-pub(super) fn shares_differ(before: KOfN, after: KOfN) -> f64 {
+/// How many standard errors two shares lie apart: the two-proportion test with pooled variance. 0 where it cannot tell.
+pub(super) fn apart(before: KOfN, after: KOfN) -> f64 {
     let (Some(one), Some(other)) = (before.share(), after.share()) else {
-        return 1.0;
+        return 0.0;
     };
     let pooled = (before.k + after.k) as f64 / (before.of + after.of) as f64;
     let variance = pooled * (1.0 - pooled) * (1.0 / before.of as f64 + 1.0 / after.of as f64);
     if variance <= 0.0 {
-        return 1.0;
+        return 0.0;
     }
-    two_sided((other - one) / variance.sqrt())
+    (other - one) / variance.sqrt()
 }
 
-fn two_sided(z: f64) -> f64 {
+/// By how much distances of many pairs are too large, as walks of one cell depend on each other: the ratio of their median to that of pure chance,
+/// at least 1 (Devlin and Roeder 1999, "genomic control"). Few pairs tell nothing.
+pub(super) fn inflation(distances: &[f64]) -> f64 {
+    const FEW: usize = 8;
+    // Of the absolute value of a standard normal variable.
+    const MEDIAN: f64 = 0.674_489_750_196_081_7;
+    let mut sizes: Vec<f64> = distances.iter().map(|z| z.abs()).collect();
+    sizes.sort_by(f64::total_cmp);
+    match sizes.get(sizes.len() / 2) {
+        Some(median) if sizes.len() >= FEW => (median / MEDIAN).max(1.0),
+        _ => 1.0,
+    }
+}
+
+/// How likely a distance of so many standard errors is by chance, either way.
+pub(super) fn two_sided(z: f64) -> f64 {
     Normal::new(0.0, 1.0).map_or(1.0, |normal| (2.0 * normal.sf(z.abs())).min(1.0))
 }
 
@@ -105,11 +120,28 @@ mod tests {
     #[test]
     fn shares_by_the_book() {
         // z = 1.96 of 0.5 against 0.6 needs about 2 * 1.96^2 * 0.2475 / 0.01 = 190 each.
-        let p = shares_differ(KOfN::new(95, 190), KOfN::new(114, 190));
+        let p = two_sided(apart(KOfN::new(95, 190), KOfN::new(114, 190)));
         assert!((0.045..0.055).contains(&p), "{p}");
-        near(shares_differ(KOfN::new(0, 9), KOfN::new(0, 9)), 1.0);
-        near(shares_differ(KOfN::new(0, 0), KOfN::new(1, 9)), 1.0);
+        near(two_sided(apart(KOfN::new(0, 9), KOfN::new(0, 9))), 1.0);
+        near(two_sided(apart(KOfN::new(0, 0), KOfN::new(1, 9))), 1.0);
         near(sign_test(0, 6), 2.0 / 64.0);
+    }
+
+    #[test]
+    fn noise_beyond_chance_is_measured() {
+        let chance: Vec<f64> = (1..1_000)
+            .map(|n| {
+                Normal::new(0.0, 1.0)
+                    .unwrap()
+                    .inverse_cdf(f64::from(n) / 1_000.0)
+            })
+            .collect();
+        near(inflation(&chance), 1.0);
+        let noisy: Vec<f64> = chance.iter().map(|z| 5.0 * z).collect();
+        let found = inflation(&noisy);
+        assert!((4.9..5.1).contains(&found), "{found}");
+        near(inflation(&noisy[..7]), 1.0);
+        near(inflation(&[]), 1.0);
     }
 
     #[test]

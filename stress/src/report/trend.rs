@@ -14,6 +14,7 @@ use super::Run;
 use super::axes::{in_order, line};
 use super::significance::{LEVEL, rates_differ};
 use super::summary::crashes;
+use super::text::fit;
 use crate::cell::Dimension;
 use crate::result::{SCHEMA, Verdict};
 
@@ -182,7 +183,7 @@ impl Trend {
             self.nights.len(),
             day(first),
             day(last),
-            super::screen::fit(&self.kinds.join(", "), 30),
+            fit(&self.kinds.join(", "), 30),
         );
         if self.kinds.len() > 1 {
             text += "caution: nights of different kinds in one row\n";
@@ -199,7 +200,7 @@ impl Trend {
             };
             let last = line.points.iter().rev().flatten().next();
             let Some(last) = last else { continue };
-            let name = super::screen::fit(&line.line, 6);
+            let name = fit(&line.line, 6);
             let walks = drawn(&|p| p.crashes.of as f64);
             text += &format!(
                 "{name:<6} walks      {walks}  {}\n",

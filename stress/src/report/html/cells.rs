@@ -5,8 +5,8 @@ use walkfuzz_record::render::numbers::{count, nanoseconds, percent};
 
 use super::super::Run;
 use super::super::axes::{name, values, varied};
-use super::super::screen::{duration, per_million};
 use super::super::summary::crashes;
+use super::super::text::{duration, per_million};
 use super::{Files, badge, sign};
 use crate::cell::Dimension;
 use crate::grade::grade;

@@ -8,8 +8,8 @@ use walkfuzz_record::KOfN;
 use walkfuzz_record::render::numbers::count;
 
 use super::super::axes::{values, varied};
-use super::super::screen::per_million;
 use super::super::summary::{CellCounts, crashes};
+use super::super::text::per_million;
 use super::sign;
 use crate::cell::Dimension;
 use crate::result::{CellResult, Verdict};

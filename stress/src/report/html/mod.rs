@@ -12,8 +12,8 @@ use walkfuzz_record::render::numbers::{count, percent, rate};
 
 use super::Run;
 use super::axes;
-use super::screen::duration;
 use super::summary::{FindingGroup, Summary};
+use super::text::duration;
 use crate::result::{CellResult, Verdict};
 use crate::store::StressFacts;
 
