@@ -1,12 +1,12 @@
 // Runs inside a copy of the page and tells its parent what a reader would run into.
-(() => {
+addEventListener("load", () => {
   const root = document.documentElement;
   const all = (selector) => [...document.querySelectorAll(selector)];
   const shown = (element) => element.checkVisibility({ visibilityProperty: true, opacityProperty: true });
   const found = {
     width: innerWidth,
     dark: matchMedia("(prefers-color-scheme: dark)").matches,
-    overflow: root.scrollWidth - innerWidth,
+    overflow: root.scrollWidth - root.clientWidth,
     resources: performance.getEntriesByType("resource").map((entry) => entry.name),
   };
 
@@ -21,7 +21,7 @@
   found.details = all("details").length;
   for (const details of all("details")) details.open = true;
   for (const map of all(".heat")) map.style.display = "block";
-  found.overflowOpened = root.scrollWidth - innerWidth;
+  found.overflowOpened = root.scrollWidth - root.clientWidth;
 
   const channels = (colour) => colour.match(/[\d.]+/g).map(Number);
   const luminance = (colour) => {
@@ -77,4 +77,4 @@
   sample.remove();
 
   parent.postMessage(JSON.stringify(found), "*");
-})();
+});
