@@ -39,6 +39,8 @@ pub struct Known<'a> {
     pub command: &'a str,
     /// Issues that are known.
     pub issues: &'a KnownIssues,
+    /// Of a cell of JFR's, what its recordings hold.
+    pub recorded: Option<&'a (Numbers, Vec<String>)>,
 }
 
 /// The result of a cell that ended.
@@ -46,6 +48,10 @@ pub struct Known<'a> {
 pub fn assess(known: &Known<'_>, folder: &Path, finished: &Finished) -> CellResult {
     let (records, mut warnings) = records(folder);
     let mut numbers = (!records.is_empty()).then(|| Numbers::of(&Totals::of(&records)));
+    if let Some((recorded, more)) = known.recorded {
+        numbers = Some(recorded.clone());
+        warnings.extend(more.iter().cloned());
+    }
     if let Some(numbers) = &mut numbers {
         numbers.sampling.ceiling = known.ceiling;
         warnings.extend(sampling_warning(&numbers.sampling, known.asked));
@@ -138,7 +144,8 @@ fn records(folder: &Path) -> (Vec<Record>, Vec<String>) {
     (records, warnings)
 }
 
-fn files(folder: &Path, begin: &str, end: &str) -> Vec<PathBuf> {
+/// The files of a folder whose names begin and end so, sorted.
+pub(crate) fn files(folder: &Path, begin: &str, end: &str) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     let mut found: Vec<PathBuf> = entries
         .map(|entry| entry.path())

@@ -58,6 +58,11 @@ pub const fn grade(generation: Generation, code: Code) -> (Grade, &'static str) 
             _ => (Grade::Interesting, "the walker did not understand a frame"),
         },
         Generation::Plugin => (Grade::Acceptable, "as the plug-in says"),
+        Generation::Jfr => match code.0 {
+            0 => (Grade::Acceptable, "an event without a stack"),
+            -1 => (Grade::Interesting, "the stack could not be walked"),
+            _ => (Grade::Interesting, "the sample never became an event"),
+        },
     }
 }
 

@@ -9,6 +9,7 @@ use crate::cell::Cell;
 use crate::clock::Clock;
 use crate::flags::flag_set;
 use crate::profile::{Profile, parse_duration};
+use crate::recording;
 
 /// Single steps after each sample, in mode `stepped`.
 const STEPS: u32 = 64;
@@ -31,6 +32,40 @@ pub struct Program {
     pub words: Vec<String>,
     /// Whether it speaks the protocol of docs/workloads.md.
     pub tells: bool,
+}
+
+/// Why a cell's values do not go together, if they do not.
+///
+/// # Errors
+/// The reason.
+pub fn check(cell: &Cell) -> Result<(), String> {
+    sampler_options(cell, Path::new("/"))?;
+    let Some((walker, event, _, oldest)) = recording::WALKERS
+        .into_iter()
+        .find(|(walker, ..)| *walker == cell.walker)
+    else {
+        return Ok(());
+    };
+    if cell.mode != "bare" {
+        return Err("JFR brings its own protection: mode bare alone".to_owned());
+    }
+    if cell.clock != "timer" {
+        return Err("JFR brings its own clock: timer stands for it".to_owned());
+    }
+    if event == "jdk.ExecutionSample" && parse_duration(&cell.interval)? < Duration::from_millis(1)
+    {
+        return Err(format!("{walker} samples every millisecond at most"));
+    }
+    let line: u32 = cell
+        .jdk
+        .split('.')
+        .next()
+        .and_then(|line| line.parse().ok())
+        .unwrap_or(0);
+    if line < oldest {
+        return Err(format!("{walker} needs JDK {oldest}"));
+    }
+    Ok(())
 }
 
 /// The sampler's options for a cell whose record goes to `folder`.
@@ -121,11 +156,7 @@ pub fn java(
     options.extra.extend(program.options.iter().cloned());
     let mut words = vec![jdk.home.join("bin/java").display().to_string()];
     words.extend(options.arguments());
-    words.push(format!(
-        "-agentpath:{}={}",
-        sampler.display(),
-        sampler_options(cell, folder)?
-    ));
+    words.push(sampling(cell, sampler, folder)?);
     if !program.class_path.is_empty() {
         let paths: Vec<String> = program
             .class_path
@@ -136,6 +167,31 @@ pub fn java(
     }
     words.extend(program.words.iter().cloned());
     Ok(words)
+}
+
+/// The option that turns sampling on: the sampler, or a flight recording.
+fn sampling(cell: &Cell, sampler: &Path, folder: &Path) -> Result<String, String> {
+    let interval = jfr_time(parse_duration(&cell.interval)?);
+    let Some(settings) = recording::settings(&cell.walker, &interval) else {
+        let options = sampler_options(cell, folder)?;
+        return Ok(format!("-agentpath:{}={options}", sampler.display()));
+    };
+    let file = folder.join("settings.jfc");
+    std::fs::write(&file, settings)
+        .map_err(|error| format!("cannot write {}: {error}", file.display()))?;
+    Ok(format!(
+        "-XX:StartFlightRecording=settings={},filename={},dumponexit=true",
+        file.display(),
+        folder.join("recording.jfr").display()
+    ))
+}
+
+/// A time as JFR's settings write it.
+fn jfr_time(time: Duration) -> String {
+    match time.as_micros() {
+        micros if micros % 1000 == 0 => format!("{} ms", micros / 1000),
+        micros => format!("{micros} us"),
+    }
 }
 
 /// A cell's collector; `None` leaves the choice to the JVM.
@@ -165,6 +221,41 @@ mod tests {
             "record=/runs/a%2Cb%3Dc/record-%p.map,clock=timer+itimer,interval=100us,choose=random:8,walker=agct,guard=on,steps=64"
         );
         assert_eq!(asked(&cell), 20_000.0);
+    }
+
+    #[test]
+    fn jfr_goes_with_few_values() {
+        let says = |values: &str| check(&cell(values));
+        assert_eq!(
+            says("25 g1 default jfr-cputime bare queens none timer 100us"),
+            Ok(())
+        );
+        assert!(
+            says("17 g1 default jfr-cputime bare queens none timer 100us")
+                .unwrap_err()
+                .contains("needs JDK 25")
+        );
+        assert!(
+            says("25 g1 default jfr-cputime guarded queens none timer 100us")
+                .unwrap_err()
+                .contains("mode bare")
+        );
+        assert!(
+            says("25 g1 default jfr-cputime bare queens none tick 100us")
+                .unwrap_err()
+                .contains("own clock")
+        );
+        assert!(
+            says("17 g1 default jfr-execution bare queens none timer 100us")
+                .unwrap_err()
+                .contains("millisecond")
+        );
+        assert_eq!(
+            says("17 g1 default jfr-execution bare queens none timer 1ms"),
+            Ok(())
+        );
+        assert_eq!(jfr_time(Duration::from_micros(100)), "100 us");
+        assert_eq!(jfr_time(Duration::from_millis(10)), "10 ms");
     }
 
     #[test]

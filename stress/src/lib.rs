@@ -21,11 +21,13 @@ pub mod launch;
 pub mod plan;
 pub mod process;
 pub mod profile;
+pub mod recording;
 pub mod report;
 pub mod result;
 pub mod run;
 pub mod said;
 pub mod store;
+pub mod subjects;
 pub mod verdict;
 
 pub use cell::{Cell, Dimension};

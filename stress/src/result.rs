@@ -129,6 +129,12 @@ pub struct Sampling {
     pub walker_seconds: f64,
     /// Faults at SafeFetch, resumed by the JVM.
     pub near_misses: u64,
+    /// Of JFR's samples with a stack, those that are from another place than where the thread was.
+    #[serde(default)]
+    pub biased: u64,
+    /// Of JFR's samples, those that never became events.
+    #[serde(default)]
+    pub lost: u64,
 }
 
 /// What the sampled program did.
@@ -292,6 +298,8 @@ impl Numbers {
                 thread_seconds: totals.thread_seconds,
                 walker_seconds: totals.walker_seconds,
                 near_misses: counter(Counter::NearMisses),
+                biased: 0,
+                lost: 0,
             },
         }
     }

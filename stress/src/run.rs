@@ -11,13 +11,14 @@ use jiff::Timestamp;
 use walkfuzz_record::JvmFacts;
 use walkfuzz_triage::KnownIssues;
 
-use crate::assess::{self, Known, assess};
+use crate::assess::{self, Known, assess, files};
 use crate::cell::Cell;
 use crate::clock::Clock;
 use crate::launch::asked;
 use crate::process::{self, MAPS, output_file};
 use crate::profile::Profile;
-use crate::result::{CellResult, Verdict};
+use crate::recording;
+use crate::result::{CellResult, Numbers, Verdict};
 use crate::store::{StoreError, StressFolder};
 
 /// How a cell is started.
@@ -33,6 +34,8 @@ pub struct Start {
     pub jvm: JvmFacts,
     /// The command that runs it alone.
     pub command: String,
+    /// What prints the samples of the flight recordings that the cell leaves, if it is one of JFR's; the files come last.
+    pub reader: Option<Vec<String>>,
 }
 
 /// What happens meanwhile.
@@ -162,8 +165,13 @@ impl Runner<'_> {
             // It runs again when the run is resumed.
             return std::fs::remove_dir_all(&folder).map_err(failed);
         }
+        let recorded = start
+            .reader
+            .as_deref()
+            .and_then(|reader| self.read(reader, &folder));
         let result = assess(
             &Known {
+                recorded: recorded.as_ref(),
                 cell,
                 jvm: &start.jvm,
                 started,
@@ -187,6 +195,26 @@ impl Runner<'_> {
         }
         (self.hear)(Event::Ended(&result));
         Ok(())
+    }
+}
+
+impl Runner<'_> {
+    /// What the flight recordings in a cell's folder hold.
+    fn read(&self, reader: &[String], folder: &Path) -> Option<(Numbers, Vec<String>)> {
+        let (program, arguments) = reader.split_first()?;
+        let files = files(folder, "", ".jfr");
+        if files.is_empty() {
+            return None;
+        }
+        let mut command = Command::new(program);
+        command.args(arguments).args(files);
+        let output = folder.join("recording.txt");
+        let limits = &self.profile.limits;
+        process::run(command, "recording", limits, false, &output, || {
+            (self.asked)()
+        })
+        .ok()?;
+        recording::numbers(&String::from_utf8_lossy(&std::fs::read(&output).ok()?))
     }
 }
 

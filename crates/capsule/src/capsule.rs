@@ -55,6 +55,11 @@ impl Protection {
         self.0 & 1 != 0
     }
 
+    /// Whether it holds what a walk reads and does not run. What may be written and executed is generated code: walkers read its headers.
+    pub(crate) const fn is_data(self) -> bool {
+        !self.execute() || self.write()
+    }
+
     pub(crate) const fn without_write(self) -> Self {
         Self(self.0 & !2)
     }
@@ -109,6 +114,14 @@ impl Layout {
             }
             _ => self.ranges.push((range, protection)),
         }
+    }
+
+    /// Adds a range that overlaps none.
+    pub(crate) fn insert(&mut self, range: Range<u64>, protection: Protection) {
+        let at = self
+            .ranges
+            .partition_point(|(known, _)| known.start < range.start);
+        self.ranges.insert(at, (range, protection));
     }
 
     /// All ranges, by address.
@@ -263,16 +276,38 @@ pub struct Facts {
     pub expected: Outcome,
     /// Files of which pages are taken by reference, or that a debugger should know.
     pub files: Vec<FileFacts>,
+    /// Functions of libc that the walk calls and that are shims here.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub shims: Vec<String>,
+    /// Why there are pages of libc's code nevertheless; empty if there are none.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub libc_code: String,
     /// The walker's name, `agct`.
     pub walker: String,
     /// The signature of the finding; empty for a healthy walk.
     pub signature: String,
     /// The perturbation's text form; empty for an untouched context.
     pub perturbation: String,
+    /// What the perturbation was applied to; absent in a healthy walk.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub perturbed: Option<Perturbed>,
     /// The JVM's version.
     pub jvm: String,
     /// Version of walkfuzz that wrote it.
     pub walkfuzz: String,
+}
+
+/// What a perturbation was applied to: with it the capsule can be walked from other perturbations of the same moment.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Perturbed {
+    /// The registers as the kernel delivered them.
+    #[serde(with = "hexadecimal::registers")]
+    pub untouched: Registers,
+    /// The perturbation's tier.
+    pub tier: String,
+    /// What the value classes that it names resolve to, as far as their selectors go.
+    pub values: BTreeMap<String, Vec<u64>>,
 }
 
 /// One walk: what it reads, and what must come of it.
@@ -286,11 +321,58 @@ pub struct Capsule {
     pub pages: BTreeMap<u64, Page>,
 }
 
+impl Capsule {
+    /// The words of data that are not zero when the walk begins, by address: after minimising those that the outcome needs. Code is left out,
+    /// and where the walk returns to.
+    pub fn words(&self) -> impl Iterator<Item = (Address, u64)> + '_ {
+        let data = self
+            .pages
+            .iter()
+            .filter(|(_, page)| page.protection.is_data());
+        let pages = data.filter_map(|(address, page)| match &page.entry {
+            Content::Bytes(bytes) => Some((*address, bytes)),
+            Content::Zero | Content::File { .. } => None,
+        });
+        let words = pages.flat_map(|(address, bytes)| {
+            let (words, _) = bytes.as_chunks::<8>();
+            (address..)
+                .step_by(8)
+                .zip(words.iter().map(|word| u64::from_le_bytes(*word)))
+        });
+        let entry = self.facts.entry.stack.0;
+        words
+            .filter(move |(address, word)| *word != 0 && *address != entry)
+            .map(|(address, word)| (Address(address), word))
+    }
+}
+
 impl Facts {
+    /// The name of the register that the word at `address` is of in the walk's context.
+    #[must_use]
+    pub fn register_at(&self, address: Address) -> Option<&'static str> {
+        let offset = address.0.checked_sub(self.entry.context.0)?;
+        let index = walkfuzz_guard::register_offsets().position(|known| known as u64 == offset)?;
+        self.architecture().register_names().get(index).copied()
+    }
+
     /// The architecture, which reading has checked to be this program's.
     #[must_use]
     pub fn architecture(&self) -> Arch {
         Arch::from_name(&self.arch).unwrap_or(Arch::NATIVE)
+    }
+
+    /// Where shims stand, if there are any: a page of code, and one of what `pthread_getspecific` says.
+    pub(crate) const fn shim_pages(&self) -> u64 {
+        self.stub.0 + limits::STUB_PAGES * limits::PAGE
+    }
+
+    /// The key of which the word at `address` is the value that a shim of `pthread_getspecific` gives.
+    #[must_use]
+    pub fn thread_value_at(&self, address: Address) -> Option<u64> {
+        let values = self.shim_pages() + limits::PAGE;
+        let offset = address.0.checked_sub(values)?;
+        let is_value = !self.shims.is_empty() && offset < limits::PAGE && offset % 8 == 0;
+        is_value.then_some(offset / 8)
     }
 
     /// All general registers when the walk begins.

@@ -120,13 +120,10 @@ impl From<object::read::Error> for FormatError {
 #[derive(Debug, thiserror::Error)]
 pub enum PuppetError {
     /// ptrace is forbidden.
-    #[error(
-        "this process may not trace its own child ({source}): allow ptrace (in a container: --cap-add=SYS_PTRACE or a seccomp profile that permits \
-         ptrace; elsewhere: sysctl kernel.yama.ptrace_scope=1 or less)"
-    )]
+    #[error("this process may not trace its own child: {why}")]
     NotPermitted {
-        /// The kernel's reason.
-        source: std::io::Error,
+        /// Who forbids it, and what to do.
+        why: String,
     },
     /// A step of the replay failed.
     #[error("cannot {what}: {source}")]

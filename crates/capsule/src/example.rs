@@ -6,7 +6,7 @@ use walkfuzz_context::{Address, Arch, Pc, Registers, Sp};
 
 use crate::capsule::{
     Capsule, Content, Entry, Facts, FaultOutcome, FileFacts, FileMapping, Layout, Outcome, Page,
-    PageBytes, Protection, SafeFetch, VERSION,
+    PageBytes, Perturbed, Protection, SafeFetch, VERSION,
 };
 use crate::format::limits::PAGE;
 
@@ -66,9 +66,16 @@ pub fn example() -> Capsule {
                 offset: 0,
             }],
         }],
+        shims: vec!["memcpy".into()],
+        libc_code: "the walk runs libc.so.6+0x1234".into(),
         walker: "agct".into(),
         signature: "SIGSEGV|f|agct".into(),
         perturbation: "sp+=8".into(),
+        perturbed: Some(Perturbed {
+            untouched: registers,
+            tier: "T4".into(),
+            values: BTreeMap::from([("heap".into(), vec![0x1000, 0x2000])]),
+        }),
         jvm: "17.0.15".into(),
         walkfuzz: "0".into(),
     };

@@ -12,10 +12,13 @@ use std::io;
 use std::ptr::NonNull;
 use std::time::{Duration, Instant};
 
+use seccompiler::BpfProgram;
+
 use crate::arch;
 use crate::capsule::Capsule;
 use crate::error::{InProcessError, PuppetError};
 use crate::outcome::Ended;
+use crate::walking::SIGNAL_STACK;
 
 use child::Plan;
 use report::Report;
@@ -34,6 +37,8 @@ pub struct Tally {
     pub first_other: Option<Ended>,
     /// From the first walk to the last, the child's start included.
     pub took: Duration,
+    /// The child's CPU time meanwhile.
+    pub cpu: Duration,
 }
 
 /// Walks the capsule `times` times. The process is forked, so it should have one thread.
@@ -41,22 +46,41 @@ pub struct Tally {
 /// # Errors
 /// [`InProcessError`].
 pub fn walk(capsule: &Capsule, times: u64) -> Result<Tally, InProcessError> {
+    // All that allocates happens before the fork.
+    let mut plan = Plan::new(capsule, times)?;
+    in_child(|filter, report| child::run(&mut plan, filter, report))
+}
+
+/// Faults `times` times, and does nothing else: a jump to nowhere, and a handler that only leaves. What a fault costs on this machine
+/// whoever meets it; no lane can be faster.
+///
+/// # Errors
+/// [`InProcessError`].
+pub fn floor(times: u64) -> Result<Tally, InProcessError> {
+    let mut stack = vec![0; SIGNAL_STACK];
+    in_child(|filter, report| child::fault_only(times, &mut stack, filter, report))
+}
+
+/// Has a child do `work`, which does not return, and reads what it reports.
+fn in_child(work: impl FnOnce(&BpfProgram, NonNull<Report>)) -> Result<Tally, InProcessError> {
     if !arch::has_thread_pointer_instructions() {
         return Err(InProcessError::NoThreadPointer);
     }
-    // All that allocates happens here.
     let filter = sandbox::filter().map_err(InProcessError::Seccomp)?;
-    let mut plan = Plan::new(capsule, times)?;
     let report = SharedReport::new()?;
     let began = Instant::now();
     // SAFETY: the child uses what was made above, makes system calls, and ends without returning.
     let pid = unsafe { libc::fork() };
     match pid {
         -1 => return Err(PuppetError::last("fork a child").into()),
-        0 => child::run(&mut plan, &filter, report.0),
+        0 => {
+            work(&filter, report.0);
+            // SAFETY: the child ends here if not before.
+            unsafe { libc::_exit(1) }
+        }
         _ => {}
     }
-    let status = wait(pid, began + LIMIT);
+    let (status, cpu) = wait(pid, began + LIMIT);
     let took = began.elapsed();
     // SAFETY: the mapping is ours; the child, which also wrote to it, has ended. Any bytes are a report.
     let report = unsafe { report.0.as_ptr().read() };
@@ -66,6 +90,7 @@ pub fn walk(capsule: &Capsule, times: u64) -> Result<Tally, InProcessError> {
         identical: report.identical,
         first_other: report.first_other(),
         took,
+        cpu,
     })
 }
 
@@ -77,18 +102,22 @@ pub(crate) enum Status {
     TimedOut,
 }
 
-fn wait(pid: libc::pid_t, deadline: Instant) -> Status {
+/// Waits for the child: how it ended, and the CPU time that it took.
+fn wait(pid: libc::pid_t, deadline: Instant) -> (Status, Duration) {
     let mut pause = Duration::from_micros(50);
     loop {
         let mut status = 0;
+        // SAFETY: plain numbers, for which zeros are valid.
+        let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
         // SAFETY: our own child.
-        let answer = unsafe { libc::waitpid(pid, &raw mut status, libc::WNOHANG) };
+        let answer = unsafe { libc::wait4(pid, &raw mut status, libc::WNOHANG, &raw mut usage) };
         if answer == pid {
-            return if libc::WIFSIGNALED(status) {
+            let ended = if libc::WIFSIGNALED(status) {
                 Status::Killed(libc::WTERMSIG(status))
             } else {
                 Status::Exited(libc::WEXITSTATUS(status))
             };
+            return (ended, duration(usage.ru_utime) + duration(usage.ru_stime));
         }
         let interrupted = io::Error::last_os_error().kind() == io::ErrorKind::Interrupted;
         if (answer == -1 && !interrupted) || Instant::now() >= deadline {
@@ -97,11 +126,16 @@ fn wait(pid: libc::pid_t, deadline: Instant) -> Status {
                 libc::kill(pid, libc::SIGKILL);
                 libc::waitpid(pid, std::ptr::null_mut(), 0);
             }
-            return Status::TimedOut;
+            return (Status::TimedOut, Duration::ZERO);
         }
         std::thread::sleep(pause);
         pause = (pause * 2).min(Duration::from_millis(2));
     }
+}
+
+fn duration(time: libc::timeval) -> Duration {
+    let word = |number: i64| u64::try_from(number).unwrap_or(0);
+    Duration::from_secs(word(time.tv_sec)) + Duration::from_micros(word(time.tv_usec))
 }
 
 /// A report in memory that the child shares.

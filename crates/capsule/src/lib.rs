@@ -20,15 +20,18 @@ pub mod in_process;
 mod outcome;
 #[cfg(target_arch = "x86_64")]
 pub mod puppet;
+mod request;
 #[cfg(target_arch = "x86_64")]
 pub mod resident;
 mod resolve;
 #[cfg(not(target_arch = "x86_64"))]
 mod unsupported;
+#[cfg(target_arch = "x86_64")]
+mod walking;
 
 pub use capsule::{
     Capsule, Content, Entry, Facts, FaultOutcome, FileFacts, FileMapping, FramesOutcome, Layout,
-    Outcome, Page, PageBytes, Protection, SafeFetch, VERSION,
+    Outcome, Page, PageBytes, Perturbed, Protection, SafeFetch, VERSION,
 };
 pub use error::{CaptureError, FormatError, InProcessError, PuppetError, ResidentError};
 pub use example::example;

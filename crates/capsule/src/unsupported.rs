@@ -2,64 +2,65 @@
 
 /// See the module of this name on x86_64.
 pub mod capture {
-    use std::path::PathBuf;
-    use std::time::Duration;
+    use walkfuzz_context::Registers;
 
-    use walkfuzz_context::{Address, Pc};
+    pub use crate::request::{Effort, Keep, KnownFile, Request};
+    use crate::{Capsule, CaptureError, Ended, Facts, PuppetError};
 
-    use crate::{Capsule, CaptureError, PuppetError, SafeFetch};
+    /// A moment's memory, of which there is none.
+    pub struct Ground<'a>(&'a Capsule);
 
-    /// A file that a capsule names.
-    #[derive(Clone, Debug)]
-    pub struct KnownFile {
-        /// Where it is.
-        pub path: PathBuf,
-        /// Which build it is.
-        pub identity: String,
+    impl Ground<'static> {
+        /// Makes none.
+        ///
+        /// # Errors
+        /// Always [`PuppetError::Unsupported`].
+        pub fn of_process(_: &Request) -> Result<Self, CaptureError> {
+            Err(PuppetError::Unsupported.into())
+        }
     }
 
-    /// What is to be captured.
-    #[derive(Clone, Debug)]
-    pub struct Request {
-        /// The walker.
-        pub function: Pc,
-        /// An `ASGCT_CallTrace`.
-        pub trace: Address,
-        /// The most frames.
-        pub depth: i32,
-        /// A `ucontext_t`.
-        pub context: Address,
-        /// SafeFetch loads of the JVM.
-        pub safefetch: Vec<SafeFetch>,
-        /// Libraries that a debugger should know.
-        pub files: Vec<KnownFile>,
-        /// Whether lines that the outcome does not need become zeros.
-        pub minimise: bool,
-        /// Memory that is kept although this walk does not read it.
-        pub whole: Vec<std::ops::Range<u64>>,
-        /// The walker's name.
-        pub walker: String,
-        /// The finding's signature.
-        pub signature: String,
-        /// The perturbation's text form.
-        pub perturbation: String,
-        /// The JVM's version.
-        pub jvm: String,
-    }
+    impl<'a> Ground<'a> {
+        /// Makes none.
+        ///
+        /// # Errors
+        /// Always [`PuppetError::Unsupported`].
+        pub fn of_capsule(_: &'a Capsule) -> Result<Self, CaptureError> {
+            Err(PuppetError::Unsupported.into())
+        }
 
-    /// How much a capture took.
-    #[derive(Clone, Copy, Debug, Default)]
-    pub struct Effort {
-        /// Until source and verifier stood.
-        pub fork: Duration,
-        /// Until the walk was verified.
-        pub verify: Duration,
-        /// Minimising.
-        pub minimise: Duration,
-        /// Walks that minimising took.
-        pub walks: u64,
-        /// Lines that are not zero, before minimising and after.
-        pub lines: (usize, usize),
+        /// What the walks have in common.
+        #[must_use]
+        pub fn facts(&self) -> &Facts {
+            &self.0.facts
+        }
+
+        /// Does nothing.
+        pub fn limit_depth(&mut self, _: i32) {}
+
+        /// Writes nothing.
+        ///
+        /// # Errors
+        /// Always [`PuppetError::Unsupported`].
+        pub fn edit(&mut self, _: &[(Address, u64)]) -> Result<(), PuppetError> {
+            Err(PuppetError::Unsupported)
+        }
+
+        /// Never walks.
+        ///
+        /// # Errors
+        /// Always [`PuppetError::Unsupported`].
+        pub fn walk(&mut self, _: &Registers) -> Result<Ended, PuppetError> {
+            Err(PuppetError::Unsupported)
+        }
+
+        /// Keeps nothing.
+        ///
+        /// # Errors
+        /// Always [`PuppetError::Unsupported`].
+        pub fn capsule(&mut self, _: &Keep) -> Result<(Capsule, Effort), CaptureError> {
+            Err(PuppetError::Unsupported.into())
+        }
     }
 
     /// Captures nothing.
@@ -115,6 +116,16 @@ pub mod in_process {
         pub first_other: Option<Ended>,
         /// From the first walk to the last.
         pub took: Duration,
+        /// CPU time meanwhile.
+        pub cpu: Duration,
+    }
+
+    /// Measures nothing.
+    ///
+    /// # Errors
+    /// Always [`PuppetError::Unsupported`].
+    pub fn floor(_: u64) -> Result<Tally, InProcessError> {
+        Err(PuppetError::Unsupported.into())
     }
 
     /// Walks nothing.

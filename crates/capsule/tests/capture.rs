@@ -7,9 +7,10 @@
 )]
 
 use std::ffi::c_void;
+use std::hint::black_box;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use walkfuzz_capsule::capture::{KnownFile, Request, capture};
+use walkfuzz_capsule::capture::{Keep, KnownFile, Request, capture};
 use walkfuzz_capsule::{
     Capsule, CaptureError, Content, Ended, Outcome, Puppet, PuppetError, SafeFetch,
 };
@@ -60,12 +61,16 @@ impl World {
             context: Address(self.context.as_ptr() as u64),
             safefetch: Vec::new(),
             files: Vec::new(),
-            minimise: true,
-            whole: Vec::new(),
             walker: "planted".into(),
-            signature: "SIGSEGV|planted|planted".into(),
-            perturbation: "sp+=8".into(),
             jvm: "17.0.0".into(),
+            keep: Keep {
+                registers: None,
+                signature: "SIGSEGV|planted|planted".into(),
+                perturbation: "sp+=8".into(),
+                perturbed: None,
+                minimise: true,
+                whole: Vec::new(),
+            },
         }
     }
 }
@@ -106,6 +111,63 @@ walker!(forbidden, |_, _| {
 walker!(writes_code, |_, _| {
     (returns as *mut u8).write_volatile(0);
 });
+
+/// Calls each function of libc that has a shim. Frames say what came of it.
+unsafe extern "C" fn calls_libc(trace: *mut Trace, _: i32, context: *mut c_void) {
+    unsafe {
+        let heap = *context.cast::<*const u64>();
+        let text = c"a walk that calls";
+        let mut copy = [0_u8; 256];
+        let words = [
+            libc::pthread_getspecific(KEY.load(Relaxed) as u32) as u64,
+            libc::pthread_getspecific(KEY.load(Relaxed) as u32 + 300) as u64,
+            libc::memcpy(copy.as_mut_ptr().cast(), heap.cast(), black_box(200)) as u64
+                - copy.as_ptr() as u64,
+            libc::memcmp(copy.as_ptr().cast(), heap.cast(), black_box(200)) as u64,
+            libc::memcmp(c"a".as_ptr().cast(), c"b".as_ptr().cast(), black_box(1)).signum() as u64,
+            libc::memmove(
+                copy.as_mut_ptr().add(8).cast(),
+                copy.as_ptr().cast(),
+                black_box(64),
+            ) as u64
+                - copy.as_ptr() as u64,
+            copy.as_ptr().add(64).cast::<u64>().read_unaligned(),
+            libc::strlen(black_box(text.as_ptr())) as u64,
+            libc::strcmp(black_box(text.as_ptr()), c"a walk".as_ptr()).signum() as u64,
+            libc::strcmp(black_box(text.as_ptr()), c"a walk that calls".as_ptr()) as u64,
+            libc::memset(copy.as_mut_ptr().cast(), 7, black_box(100)) as u64 - copy.as_ptr() as u64,
+            copy[98..102].iter().map(|byte| u64::from(*byte)).sum(),
+        ];
+        let frames = words.len();
+        for (index, word) in words.into_iter().enumerate() {
+            (*trace).at.add(index).write_volatile([index as u64, word]);
+        }
+        (*trace).frames = frames as i32;
+    }
+}
+
+/// And then faults.
+unsafe extern "C" fn calls_libc_and_faults(trace: *mut Trace, depth: i32, context: *mut c_void) {
+    unsafe {
+        calls_libc(trace, depth, context);
+        black_box(0x30 as *const u64).read_volatile();
+    }
+}
+
+/// A function that has no shim.
+unsafe extern "C" fn calls_more_of_libc(trace: *mut Trace, _: i32, _: *mut c_void) {
+    unsafe {
+        let number = libc::strtoul(black_box(c"21").as_ptr(), std::ptr::null_mut(), 10);
+        (*trace).frames = -(number as i32) - libc::strlen(black_box(c"21".as_ptr())) as i32;
+    }
+}
+
+/// Ends in a function of libc's.
+unsafe extern "C" fn faults_in_libc(_: *mut Trace, _: i32, _: *mut c_void) {
+    unsafe { black_box(libc::strlen(black_box(0x30 as *const libc::c_char))) };
+}
+
+static KEY: AtomicU64 = AtomicU64::new(0);
 
 static GUARDED: AtomicU64 = AtomicU64::new(0);
 
@@ -169,19 +231,16 @@ fn a_walk_that_returns_keeps_its_frames() {
 #[test]
 fn only_what_the_walk_needs_is_kept() {
     let mut world = World::new();
-    // A secret beside each word that is read, and one on a page that is not.
+    // A secret right beside each word that is read, and one on a page that is not.
     let secret = 0x5ec2_e75e_c2e7_5ec2_u64;
     for index in 0..8 {
-        world.heap[index * 4096 + 64] = secret;
+        world.heap[index * 4096 + 1] = secret;
         world.heap[index * 4096 + 1024] = secret;
     }
     let request = world.request(faults);
-    let (whole, _) = capture(&Request {
-        minimise: false,
-        whole: Vec::new(),
-        ..request.clone()
-    })
-    .unwrap();
+    let mut of_whole = request.clone();
+    of_whole.keep.minimise = false;
+    let (whole, _) = capture(&of_whole).unwrap();
     let (capsule, effort) = capture(&request).unwrap();
     let has = |capsule: &Capsule| {
         let core = capsule.to_core();
@@ -235,6 +294,121 @@ fn pages_of_a_file_are_taken_by_reference() {
     read.resolve(own).unwrap();
     let mut puppet = Puppet::new(&read).unwrap();
     assert!(capsule.facts.expected.is(&puppet.walk().unwrap()));
+}
+
+/// Executable pages of the capsule that are libc's or the dynamic loader's.
+fn pages_of_libc(capsule: &Capsule) -> usize {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let libc: Vec<_> = maps
+        .lines()
+        .filter(|line| line.contains("/libc.so") || line.contains("/ld-linux"))
+        .map(|line| {
+            let (from, to) = line.split_once(' ').unwrap().0.split_once('-').unwrap();
+            [from, to].map(|end| u64::from_str_radix(end, 16).unwrap())
+        })
+        .collect();
+    assert!(libc.len() > 4, "{maps}");
+    let code = capsule
+        .pages
+        .iter()
+        .filter(|(_, page)| page.protection.execute());
+    code.filter(|(at, _)| libc.iter().any(|[from, to]| (from..to).contains(at)))
+        .count()
+}
+
+#[test]
+fn a_walk_that_calls_leaf_functions_of_libc_has_none_of_its_code() {
+    let mut key = 0;
+    let value = 0x5eed as *const c_void;
+    unsafe {
+        assert_eq!(libc::pthread_key_create(&raw mut key, None), 0);
+        assert_eq!(libc::pthread_setspecific(key, value), 0);
+    }
+    KEY.store(u64::from(key), Relaxed);
+    let mut world = World::new();
+    let request = world.request(calls_libc);
+    let (capsule, ended) = there_and_back(&request);
+    println!("{:?}", capsule.facts.shims);
+    assert_eq!(capsule.facts.libc_code, "");
+    assert_eq!(pages_of_libc(&capsule), 0);
+    // memmove is often the same code as memcpy.
+    for name in [
+        "pthread_getspecific",
+        "memcpy",
+        "memset",
+        "memcmp",
+        "strlen",
+        "strcmp",
+    ] {
+        assert!(
+            capsule.facts.shims.iter().any(|shim| shim == name),
+            "{name}"
+        );
+    }
+    let values: Vec<(u64, u64)> = capsule
+        .words()
+        .filter_map(|(at, word)| Some((capsule.facts.thread_value_at(at)?, word)))
+        .collect();
+    assert_eq!(
+        values,
+        [(u64::from(key), 0x5eed)],
+        "no other thread-local value"
+    );
+    // What libc itself says: the same frames.
+    let context: *mut c_void = world.context.as_mut_ptr().cast();
+    unsafe { calls_libc(&raw mut *world.trace, 32, context) };
+    assert_eq!(world.frames[0][1], value as u64);
+    let words = world.frames.iter().take(world.trace.frames as usize);
+    let bytes: Vec<u8> = words
+        .flatten()
+        .flat_map(|word| word.to_le_bytes())
+        .collect();
+    let Ended::Outcome(Outcome::Frames(frames)) = ended else {
+        panic!("{ended}");
+    };
+    assert_eq!(frames.frames, world.trace.frames);
+    assert_eq!(frames.hash, hash(&bytes));
+    // The same for one that faults.
+    let (capsule, _) = there_and_back(&world.request(calls_libc_and_faults));
+    let Outcome::Fault(fault) = capsule.facts.expected else {
+        panic!("{}", capsule.facts.expected);
+    };
+    assert_eq!(fault.address, Address(0x30));
+    assert_eq!(
+        (pages_of_libc(&capsule), capsule.facts.libc_code.as_str()),
+        (0, "")
+    );
+}
+
+/// Of frames, as docs/capsules.md has it (FNV-1a over words).
+fn hash(bytes: &[u8]) -> u64 {
+    let words: Vec<u64> = bytes
+        .chunks(8)
+        .map(|word| u64::from_le_bytes(word.try_into().unwrap()))
+        .collect();
+    words.chunks(2).fold(0xcbf2_9ce4_8422_2325, |hash, frame| {
+        let hash = (hash ^ frame[1]).wrapping_mul(0x0000_0100_0000_01b3);
+        (hash ^ (frame[0] & 0xffff_ffff)).wrapping_mul(0x0000_0100_0000_01b3)
+    })
+}
+
+#[test]
+fn a_walk_that_needs_more_of_libc_keeps_its_code() {
+    let world = World::new();
+    for (walker, why) in [
+        (calls_more_of_libc as Walker, "the walk runs libc.so.6+0x"),
+        (
+            faults_in_libc,
+            "with shims the walk ends otherwise (signal 11",
+        ),
+    ] {
+        let (capsule, ended) = there_and_back(&world.request(walker));
+        assert!(capsule.facts.expected.is(&ended));
+        let said = &capsule.facts.libc_code;
+        assert!(said.starts_with(why), "{said}");
+        assert_eq!(capsule.facts.shims, Vec::<String>::new());
+        assert!(pages_of_libc(&capsule) > 0);
+    }
 }
 
 #[test]
@@ -426,5 +600,8 @@ fn fast_lane() {
         }
         agreed += 1;
     }
+    let floor = walkfuzz_capsule::in_process::floor(1000).unwrap();
+    assert_eq!((floor.walks, floor.identical), (1000, 1000));
+    assert!(!floor.cpu.is_zero(), "{floor:?}");
     println!("agreed on {agreed}");
 }

@@ -10,7 +10,7 @@ use std::ffi::c_void;
 use std::path::Path;
 use std::process::Command;
 
-use walkfuzz_capsule::capture::{Request, again, capture};
+use walkfuzz_capsule::capture::{Ground, Keep, Request, capture};
 use walkfuzz_capsule::resident::Resident;
 use walkfuzz_capsule::{Capsule, Ended, Outcome, ResidentError};
 use walkfuzz_context::{Address, Arch, Pc, Registers};
@@ -19,6 +19,8 @@ const FILE: &str = "WALKFUZZ_TEST_RESIDENT";
 /// The exit code that says: this process lies where the snapshot must be.
 const TRY_AGAIN: i32 = 77;
 const WORDS: usize = 1 << 16;
+/// A word at which the walk does not end.
+const ENDLESS: u64 = 0xe1d1_e555;
 const WALKS: u64 = 20_000;
 
 #[repr(C)]
@@ -35,6 +37,10 @@ unsafe extern "C" fn walker(trace: *mut Trace, depth: i32, context: *mut c_void)
         let fp = context.uc_mcontext.gregs[libc::REG_RBP as usize] as *mut u64;
         let sp = context.uc_mcontext.gregs[libc::REG_RSP as usize] as *const u64;
         let word = fp.read_volatile();
+        if word == ENDLESS {
+            // Calls nothing: the snapshot has no other code.
+            std::arch::asm!("2: jmp 2b", options(noreturn));
+        }
         fp.write_volatile(word + 1);
         let frames = (*trace).at;
         for index in 0..(word as usize % 8).min(depth as usize) {
@@ -79,13 +85,13 @@ fn take(path: &Path) -> (Capsule, u64) {
         context: Address(&raw const *world.context as u64),
         safefetch: Vec::new(),
         files: Vec::new(),
-        minimise: false,
-        #[expect(clippy::single_range_in_vec_init, reason = "a list of ranges")]
-        whole: vec![words..half],
         walker: "planted".into(),
-        signature: String::new(),
-        perturbation: String::new(),
         jvm: "17.0.0".into(),
+        keep: Keep {
+            #[expect(clippy::single_range_in_vec_init, reason = "a list of ranges")]
+            whole: vec![words..half],
+            ..Keep::default()
+        },
     })
     .unwrap();
     capsule.write(path).unwrap();
@@ -174,6 +180,41 @@ fn walks_are_the_same_each_time_and_under_the_judge() {
     assert_eq!(chains[0], chains[1], "in another process the same");
 }
 
+/// A word that is edited is what walks find, walk after walk, here and under the judge; whose capsule holds it.
+fn edited_memory_is_walked(capsule: &Capsule, resident: &mut Resident) {
+    let untouched = resident.untouched().unwrap();
+    let word = Address(untouched.fp().0);
+    assert_eq!(resident.edit(Address(word.0 + 1), 0), None);
+    assert_eq!(resident.edit(Address(0x1000), 0), None);
+    assert_eq!(resident.edit(word, 21), Some(3));
+    for _ in 0..3 {
+        // Other pages are opened and closed meanwhile.
+        for seed in 0..64 {
+            resident.walk(&registers(&untouched, seed), 32);
+        }
+        let Ended::Outcome(here) = resident.walk(&untouched, 32) else {
+            panic!("no outcome");
+        };
+        assert!(matches!(here, Outcome::Frames(frames) if frames.frames == 5));
+        let mut ground = Ground::of_capsule(capsule).unwrap();
+        ground.edit(&[(word, 21)]).unwrap();
+        let keep = Keep {
+            registers: Some(untouched),
+            minimise: true,
+            ..Keep::default()
+        };
+        let (small, _) = ground.capsule(&keep).unwrap();
+        assert_eq!(small.facts.expected, here);
+    }
+    // A walk that hangs does so under the judge, too, and has no capsule.
+    assert_eq!(resident.edit(word, ENDLESS), Some(21));
+    assert!(matches!(resident.walk(&untouched, 32), Ended::Hang));
+    let mut ground = Ground::of_capsule(capsule).unwrap();
+    ground.edit(&[(word, ENDLESS)]).unwrap();
+    assert_eq!(ground.walk(&untouched).unwrap(), Ended::Hang);
+    assert_eq!(resident.edit(word, 3), Some(ENDLESS));
+}
+
 /// In a process whose own memory is elsewhere, with luck.
 fn elsewhere(path: &Path) {
     let capsule = Capsule::read(path).unwrap();
@@ -198,14 +239,26 @@ fn elsewhere(path: &Path) {
         other => panic!("{other}"),
     };
     assert_eq!((frames(&mut resident), frames(&mut resident)), (3, 3));
+    edited_memory_is_walked(&capsule, &mut resident);
+    assert_eq!(frames(&mut resident), 3, "edited back");
+    let mut ground = Ground::of_capsule(&capsule).unwrap();
     let mut judged = 0;
     for seed in 0..60 {
         let registers = registers(&untouched, seed);
-        let Ended::Outcome(here) = resident.walk(&registers, 32) else {
-            assert!(again(&capsule, &registers, 32, "", "").is_err());
+        let here = resident.walk(&registers, 32);
+        // Whatever was walked before.
+        assert_eq!(ground.walk(&registers).unwrap(), here, "seed {seed}");
+        let keep = Keep {
+            registers: Some(registers),
+            minimise: true,
+            ..Keep::default()
+        };
+        let Ended::Outcome(here) = here else {
+            assert!(ground.capsule(&keep).is_err());
             continue;
         };
-        let small = again(&capsule, &registers, 32, "SIGSEGV|planted|planted", "rbp=1")
+        let (small, _) = ground
+            .capsule(&keep)
             .unwrap_or_else(|error| panic!("seed {seed}, {here}: {error}"));
         assert_eq!(small.facts.expected, here, "seed {seed}");
         assert!(small.pages.len() < 40, "{}", small.pages.len());

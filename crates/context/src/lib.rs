@@ -9,6 +9,7 @@
 //! | [`value`] | value classes, and the landscape that they resolve in |
 //! | [`edit`], [`batch`] | perturbations, and the batch that one fuzzer input is |
 //! | [`codec`], [`text`] | their byte form and their text form |
+//! | [`memory`] | edits of a snapshot's memory |
 //! | [`generate`] | making and mutating them |
 //! | [`mod@tier`], [`witness`] | how natural a context is, and how often its like was observed |
 #![forbid(unsafe_code)]
@@ -21,6 +22,7 @@ pub mod codec;
 pub mod edit;
 pub mod generate;
 pub mod landscape;
+pub mod memory;
 pub mod registers;
 pub mod round_trip;
 pub mod text;
@@ -33,6 +35,7 @@ pub use batch::{Batch, DepthLimit, MAX_WALKS};
 pub use blob::BlobKind;
 pub use edit::{Applied, Edit, MAX_EDITS, Perturbation};
 pub use landscape::{Landscape, LandscapeTable};
+pub use memory::{MemoryEdit, MemoryEdits};
 pub use registers::{Arch, MAX_REGISTERS, Register, Registers};
 pub use tier::{Naturalness, PcFacts, Position, Tier, WalkMode, tier};
 pub use value::{Value, ValueClass};

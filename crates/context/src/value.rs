@@ -136,6 +136,47 @@ impl ValueClass {
             ValueClass::NullPage | ValueClass::NonCanonical | ValueClass::Literal
         )
     }
+
+    /// Whether the class's values are addresses of code.
+    #[must_use]
+    pub const fn is_code(self) -> bool {
+        match self {
+            ValueClass::ReturnAddress
+            | ValueClass::NmethodBody
+            | ValueClass::NmethodEntry
+            | ValueClass::NmethodEpilogue
+            | ValueClass::ExceptionHandler
+            | ValueClass::DeoptHandler
+            | ValueClass::NativeWrapper
+            | ValueClass::InterpreterCodelet
+            | ValueClass::Adapter
+            | ValueClass::VtableStub
+            | ValueClass::RuntimeStub
+            | ValueClass::StubRoutine
+            | ValueClass::FreeCode
+            | ValueClass::NaturalPc
+            | ValueClass::LibjvmText => true,
+            ValueClass::StackWord
+            | ValueClass::StackSlot
+            | ValueClass::ReturnAddressSlot
+            | ValueClass::CallerFp
+            | ValueClass::NaturalSp
+            | ValueClass::NaturalFp
+            | ValueClass::OwnStack
+            | ValueClass::ForeignStack
+            | ValueClass::YellowZone
+            | ValueClass::RedZone
+            | ValueClass::ReservedZone
+            | ValueClass::GuardPages
+            | ValueClass::PollPage
+            | ValueClass::Heap
+            | ValueClass::Metaspace
+            | ValueClass::Unmapped
+            | ValueClass::NullPage
+            | ValueClass::NonCanonical
+            | ValueClass::Literal => false,
+        }
+    }
 }
 
 /// A value of a class: what the selector picks, plus a byte offset.

@@ -117,6 +117,11 @@ impl Snapshots {
         self.shared.borrow().chain
     }
 
+    /// Makes `word` what walks of the held snapshot find at an address; what they found before. See [`Resident::edit`].
+    pub fn edit_memory(&mut self, address: Address, word: u64) -> Option<u64> {
+        self.shared.borrow_mut().resident.edit(address, word)
+    }
+
     /// Walks that left their snapshot, and where the first of them since this was asked last read.
     pub fn left(&mut self, mut visit: impl FnMut(Address)) -> u64 {
         let mut stage = self.shared.borrow_mut();

@@ -158,51 +158,11 @@ fn set(register: &str, value: Value, lines: &mut Vec<String>) {
     /// Offsets this large lead out of what the selector picked: their neighbours are as good.
     const FAR: u16 = 64;
     lines.push(match value.offset {
-        offset if offset.unsigned_abs() >= FAR && !is_code(value.class) => {
+        offset if offset.unsigned_abs() >= FAR && !value.class.is_code() => {
             format!("{register} = value + near({offset}, 8, 64);")
         }
         0 => format!("{register} = value;"),
         offset @ 1.. => format!("{register} = value + {offset};"),
         offset => format!("{register} = value - {};", offset.unsigned_abs()),
     });
-}
-
-/// Whether a class's values are addresses of code.
-fn is_code(class: ValueClass) -> bool {
-    match class {
-        ValueClass::ReturnAddress
-        | ValueClass::NmethodBody
-        | ValueClass::NmethodEntry
-        | ValueClass::NmethodEpilogue
-        | ValueClass::ExceptionHandler
-        | ValueClass::DeoptHandler
-        | ValueClass::NativeWrapper
-        | ValueClass::InterpreterCodelet
-        | ValueClass::Adapter
-        | ValueClass::VtableStub
-        | ValueClass::RuntimeStub
-        | ValueClass::StubRoutine
-        | ValueClass::FreeCode
-        | ValueClass::NaturalPc
-        | ValueClass::LibjvmText => true,
-        ValueClass::StackWord
-        | ValueClass::StackSlot
-        | ValueClass::ReturnAddressSlot
-        | ValueClass::CallerFp
-        | ValueClass::NaturalSp
-        | ValueClass::NaturalFp
-        | ValueClass::OwnStack
-        | ValueClass::ForeignStack
-        | ValueClass::YellowZone
-        | ValueClass::RedZone
-        | ValueClass::ReservedZone
-        | ValueClass::GuardPages
-        | ValueClass::PollPage
-        | ValueClass::Heap
-        | ValueClass::Metaspace
-        | ValueClass::Unmapped
-        | ValueClass::NullPage
-        | ValueClass::NonCanonical
-        | ValueClass::Literal => false,
-    }
 }

@@ -8,6 +8,7 @@ use walkfuzz_context::{Batch, Tier};
 use walkfuzz_record::{Finding, FindingVerdict, KOfN};
 
 use crate::agent::{TURNS, agent};
+use crate::doubts::doubts;
 use crate::error::ExportError;
 use crate::plan::Plan;
 use crate::template::render;
@@ -28,6 +29,8 @@ pub const FILES: [&str; 4] = [AGENT, WORKLOAD, SCRIPT, README];
 pub struct Export {
     /// What it does.
     pub plan: Plan,
+    /// Why it may not crash where the finding did; empty where nothing speaks against it.
+    pub doubts: Vec<String>,
     /// Names and contents, in the order of [`FILES`].
     pub files: [(&'static str, String); 4],
 }
@@ -41,6 +44,7 @@ impl Export {
         let plan = Plan::of(finding, batch)?;
         let title = one_line(&finding.title);
         let jvm = jvm(finding);
+        let doubts = doubts(finding, &plan);
         let files = [
             (AGENT, agent(finding, &plan, &title, &jvm)),
             (
@@ -48,9 +52,13 @@ impl Export {
                 include_str!("../templates/Walked.java").to_owned(),
             ),
             (SCRIPT, script(finding, &plan, &title)),
-            (README, readme(finding, &plan, &title, &jvm)),
+            (README, readme(finding, &plan, &doubts, &title, &jvm)),
         ];
-        Ok(Self { plan, files })
+        Ok(Self {
+            plan,
+            doubts,
+            files,
+        })
     }
 
     /// Writes the files into `folder`, which is made.
@@ -140,7 +148,11 @@ fn shell_text(text: &str) -> String {
     one_line(text).replace(['"', '$', '`', '\\'], "")
 }
 
-fn readme(finding: &Finding, plan: &Plan, title: &str, jvm: &str) -> String {
+fn readme(finding: &Finding, plan: &Plan, doubts: &[String], title: &str, jvm: &str) -> String {
+    let doubts = match doubts {
+        [] => String::new(),
+        some => format!("\n## If it does not crash\n\n- {}\n", some.join("\n- ")),
+    };
     let tier = Tier::ALL
         .into_iter()
         .find(|tier| tier.name() == finding.tier)
@@ -155,6 +167,9 @@ fn readme(finding: &Finding, plan: &Plan, title: &str, jvm: &str) -> String {
         FindingVerdict::Bug => "bug: the walker must bear this context",
         FindingVerdict::Robustness => {
             "robustness: it shows how much the walker bears, and is no bug by itself"
+        }
+        FindingVerdict::Synthetic => {
+            "synthetic: memory was edited before the walk, which no program here does"
         }
     };
     let blob = match finding.blob.name.as_deref() {
@@ -208,6 +223,7 @@ fn readme(finding: &Finding, plan: &Plan, title: &str, jvm: &str) -> String {
             ("RELIABILITY", &reliability(finding)),
             ("HEADLINE", &plan.headline),
             ("FRAME", &frame),
+            ("DOUBTS", &doubts),
         ],
     )
 }

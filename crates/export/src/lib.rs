@@ -12,15 +12,18 @@
 //! A finding says what its walk was given by value classes, never by addresses. The agent resolves them at its own moments: the
 //! finding's own numbers first, then their neighbours, and walks only where pc lies in the kind of code that the finding names.
 //!
-//! Contract: pure, but for [`Export::write`].
+//! Contract: pure, but for [`Export::write`] and [`Attempts::note`].
 #![forbid(unsafe_code)]
 
 mod agent;
+mod doubts;
 mod error;
 mod folder;
 mod plan;
 mod template;
+mod trial;
 
 pub use error::ExportError;
 pub use folder::{AGENT, Export, FILES, README, SCRIPT, WORKLOAD};
 pub use plan::Plan;
+pub use trial::Attempts;

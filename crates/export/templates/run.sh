@@ -65,13 +65,18 @@ same() {
 
 ulimit -c 0
 good=0
+elsewhere=0
+none=0
 attempt=1
 while [ "$attempt" -le "$attempts" ]; do
     work=build/attempt-$attempt
     mkdir "$work"
+    # Neighbours of the finding's numbers find what no moment here has exactly; the numbers alone find what other crashes would hide.
+    option=
+    [ $((attempt % 2)) -eq 0 ] && option='=exact'
     (
         cd "$work" && exec timeout -s KILL $((seconds + 30)) \
-            "$jdk/bin/java" {{FLAGS}}-agentpath:"$PWD/../agent.so" -cp .. Walked "$seconds"
+            "$jdk/bin/java" {{FLAGS}}-agentpath:"$PWD/../agent.so$option" -cp .. Walked "$seconds"
     ) >"$work/out.txt" 2>&1
     code=$?
     log=$(ls "$work"/hs_err_pid*.log 2>/dev/null | head -n 1)
@@ -82,12 +87,14 @@ while [ "$attempt" -le "$attempts" ]; do
         cat "$work/last-words.txt"
         [ -n "${KEEP_GOING:-}" ] || exit 0
     elif [ -n "$log" ]; then
+        elsewhere=$((elsewhere + 1))
         echo "attempt $attempt: another crash, $log"
         sed -n '/^#  [A-Z]/p; /^# Problematic frame:/{n;p;}' "$log"
     else
+        none=$((none + 1))
         echo "attempt $attempt: no crash in $seconds seconds (exit code $code)"
     fi
     attempt=$((attempt + 1))
 done
-echo "died in {{SITE}}: $good of $attempts attempts"
+echo "died in {{SITE}}: $good of $attempts attempts; elsewhere: $elsewhere; no crash: $none"
 [ "$good" -gt 0 ]

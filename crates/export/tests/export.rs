@@ -54,6 +54,7 @@ fn finding(perturbation: &str) -> Finding {
         engine: "live".into(),
         thread: 0,
         reliability: Default::default(),
+        live: Vec::new(),
         first_seen: Timestamp::UNIX_EPOCH,
         last_seen: Timestamp::UNIX_EPOCH,
         count: 1,

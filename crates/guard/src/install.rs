@@ -78,7 +78,8 @@ impl Guard {
     /// Installs handlers of SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGTRAP and the alarm's signal, for the whole process, and remembers
     /// the previous ones. Installing again is [`reassert`](Self::reassert).
     ///
-    /// Not signal-safe. Best done before the JVM starts, and again (`reassert`) after it has, for the JVM installs its own.
+    /// Not signal-safe. Best done after the JVM has started: it installs its own, and remembers ours if it finds them. A fault outside guarded
+    /// calls would then come back to us from the JVM, go on to whatever was there before us, and leave no crash log.
     ///
     /// # Errors
     /// A system call failed, or the alarm's signal is impossible or other than last time.

@@ -89,4 +89,6 @@ pub use safefetch::{
 pub use slot::{GuardSlot, SLOTS};
 pub use thread::{after_fork_in_child, reap_dead_threads, register_thread, unregister_thread};
 pub use trap::{BreakpointHook, TrapHook, TrapScope, set_breakpoint_hook, set_trap_hook};
-pub use ucontext::{read_pc, read_registers, set_trap_flag, write_pc, write_registers};
+pub use ucontext::{
+    read_pc, read_registers, register_offsets, set_trap_flag, write_pc, write_registers,
+};

@@ -26,6 +26,11 @@ pub unsafe fn write_registers(uc: *mut ucontext_t, registers: &Registers) {
     unsafe { arch::write_registers(uc, registers) }
 }
 
+/// Where in a ucontext the general registers are, in bytes, in the order of [`Registers`].
+pub fn register_offsets() -> impl Iterator<Item = usize> {
+    arch::register_offsets()
+}
+
 /// The program counter in `uc`.
 ///
 /// # Safety

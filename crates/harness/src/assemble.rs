@@ -95,6 +95,7 @@ pub(crate) fn finding(parts: &Parts<'_>) -> Finding {
         engine: parts.engine.name().to_owned(),
         thread: moment.worker as u32,
         reliability: Reliability::default(),
+        live: Vec::new(),
         first_seen: now,
         last_seen: now,
         count: 1,
@@ -141,6 +142,7 @@ fn keep_input(run: &RunFolder, finding: &mut Finding, perturbation: &Perturbatio
         artifact: kept.as_ref().map(|(path, _)| path.clone()),
         artifact_sha256: kept.as_ref().map(|(_, hash)| hash.clone()),
         index: Some(0),
+        memory: Vec::new(),
     };
     finding.commands = kept
         .map(|(path, _)| command(finding, &run.path().join(path)))
@@ -285,7 +287,8 @@ pub(crate) fn death(remains: &Remains<'_>) -> Finding {
         .or_else(|| record.lanes.first());
     let open = lane.and_then(|lane| lane.open.as_ref());
     let signature = log
-        .and_then(|log| log.signature(Some(&walker.name)))
+        // Where no walk was open and none is on the stack, the walker has no place in the signature.
+        .and_then(|log| log.signature(open.map(|_| &*walker.name)))
         .unwrap_or_else(|| Signature::death(&ended.describe(), open.is_some(), &walker.name));
     let signature_text = signature.to_string();
     let batch = lane
@@ -331,6 +334,7 @@ pub(crate) fn death(remains: &Remains<'_>) -> Finding {
         engine: engine.name().to_owned(),
         thread: 0,
         reliability: Reliability::default(),
+        live: Vec::new(),
         first_seen: now,
         last_seen: now,
         count: 1,

@@ -16,7 +16,7 @@ use crate::settings::{EngineKind, Settings};
 use crate::supervisor::{ChildEnd, DiedOf, RETIRED, Side, remaining_arguments, supervise};
 use crate::{oom, run, start};
 
-pub use crate::run::{create as create_run, end_process};
+pub use crate::run::{create as create_run, end_process, machine};
 
 /// The exit code of a run that its surroundings have spoilt.
 const ENVIRONMENT: i32 = 3;
@@ -177,7 +177,7 @@ fn note_end(
         _ if interrupted => Ended::Interrupted,
         ChildEnd::Exited(RETIRED) => Ended::Retired,
         // Told by the session or by libFuzzer on purpose: an error that was named, or a survey that was told to stop.
-        ChildEnd::Exited(0..=4) => Ended::ByItself(Exit::Code(0)),
+        ChildEnd::Exited(0..=4) if log.is_none() => Ended::ByItself(Exit::Code(0)),
         ChildEnd::Exited(LIBFUZZER_TIMEOUT) => Ended::StoodStill,
         ChildEnd::Exited(code) => Ended::ByItself(Exit::Code(code)),
         ChildEnd::Killed(signal) => Ended::ByItself(Exit::Signal(signal)),
@@ -220,7 +220,11 @@ fn note_end(
                 ended.describe(),
                 outcome.name()
             );
-            return DiedOf::Nothing;
+            return if log.is_some() {
+                DiedOf::Crash
+            } else {
+                DiedOf::Nothing
+            };
         }
     };
     if let (Ok(facts), Some(record)) = (folder.facts(), record) {

@@ -1,11 +1,10 @@
 //! Walks of held moments, kept in files: captured in a copy of the moment, and checked before they are kept.
 
-use std::ops::Range;
 use std::path::Path;
 use std::time::Duration;
 
-use walkfuzz_capsule::capture::{KnownFile, Request, capture};
-use walkfuzz_capsule::{Outcome, SafeFetch};
+use walkfuzz_capsule::capture::{Ground, Keep, KnownFile, Request};
+use walkfuzz_capsule::{Capsule, Outcome, SafeFetch};
 use walkfuzz_context::{Address, Pc, Registers};
 use walkfuzz_engine::{FrozenEnd, Moment, Shared, freeze};
 use walkfuzz_guard::Fault;
@@ -29,28 +28,20 @@ pub(crate) struct Wanted {
     pub(crate) registers: Registers,
     /// The most frames.
     pub(crate) depth: i32,
-    /// Of the finding; empty without one.
-    pub(crate) signature: String,
-    /// The text form; empty for the moment as it is.
-    pub(crate) perturbation: String,
     /// The JVM's version.
     pub(crate) jvm: String,
-    /// Whether memory that the outcome does not need becomes zeros.
-    pub(crate) minimise: bool,
-    /// Memory that is kept although the walk does not read it. Then libjvm's pages that are unchanged are kept by reference.
-    pub(crate) whole: Vec<Range<u64>>,
+    /// What is kept of it. Where memory is kept that the walk does not read, libjvm's pages that are unchanged are kept by reference.
+    pub(crate) keep: Keep,
 }
 
-/// Keeps the walk that ended with `fault` in the folder of `result`, which is the run folder.
+/// Keeps the walk of `ground` that ended with `fault` here in the folder of `result`, which is the run folder.
 pub(crate) fn of_fault(
-    moment: &mut Moment,
-    world: &World,
-    walker: &dyn Walker,
-    wanted: &Wanted,
+    ground: Result<&mut Ground<'_>, String>,
+    keep: &Keep,
     fault: &Fault,
     result: &Path,
-) -> FindingCapsule {
-    let name = format!("capsules/{}.wfcap", Finding::id_of(&wanted.signature));
+) -> (FindingCapsule, Option<Capsule>) {
+    let name = format!("capsules/{}.wfcap", Finding::id_of(&keep.signature));
     let same = |outcome: &Outcome| match outcome {
         Outcome::Fault(found)
             if (found.signal, found.registers.pc()) == (fault.signal, fault.pc()) =>
@@ -64,15 +55,21 @@ pub(crate) fn of_fault(
         )),
     };
     let path = result.with_file_name(&name);
-    match keep(moment, world, walker, wanted, same, &path) {
-        Ok(()) => FindingCapsule {
-            path: Some(name),
-            problem: None,
-        },
-        Err(problem) => FindingCapsule {
-            path: None,
-            problem: Some(problem),
-        },
+    match ground.and_then(|ground| keep_of(ground, keep, same, &path)) {
+        Ok(capsule) => {
+            let kept = FindingCapsule {
+                path: Some(name),
+                problem: None,
+            };
+            (kept, Some(capsule))
+        }
+        Err(problem) => {
+            let none = FindingCapsule {
+                path: None,
+                problem: Some(problem),
+            };
+            (none, None)
+        }
     }
 }
 
@@ -141,39 +138,59 @@ fn keep_here(
     path: &Path,
 ) -> Result<(), String> {
     let mut trace = TraceBuffer::new();
-    let call = moment
-        .prepare(walker, &wanted.registers, wanted.depth, &mut trace)
-        .ok_or("the walker does not walk from a context")?;
-    let mut whole = wanted.whole.clone();
-    if !whole.is_empty() {
+    let mut keep = wanted.keep.clone();
+    if !keep.whole.is_empty() {
         // Deeper walks than this one write there.
         let begin = std::ptr::from_ref(&*trace) as u64;
-        whole.push(begin..begin + size_of::<TraceBuffer>() as u64);
+        keep.whole
+            .push(begin..begin + size_of::<TraceBuffer>() as u64);
     }
-    let (mut capsule, _effort) = capture(&Request {
+    let mut ground = ground(moment, world, walker, wanted, &mut trace)?;
+    keep_of(&mut ground, &keep, accept, path).map(|_| ())
+}
+
+/// The memory of `moment`, verified by the walk that is wanted. The calling process is a copy: it is forked twice.
+pub(crate) fn ground(
+    moment: &mut Moment,
+    world: &World,
+    walker: &dyn Walker,
+    wanted: &Wanted,
+    trace: &mut TraceBuffer,
+) -> Result<Ground<'static>, String> {
+    let call = moment
+        .prepare(walker, &wanted.registers, wanted.depth, trace)
+        .ok_or("the walker does not walk from a context")?;
+    Ground::of_process(&Request {
         function: Pc(call.function as *const () as u64),
         trace: Address(call.first as u64),
         depth: call.depth,
         context: Address(call.last as u64),
         safefetch: world.safefetch.iter().map(safefetch).collect(),
         files: files(world),
-        minimise: wanted.minimise,
-        whole,
         walker: walker.name().to_owned(),
-        signature: wanted.signature.clone(),
-        perturbation: wanted.perturbation.clone(),
         jvm: wanted.jvm.clone(),
+        keep: wanted.keep.clone(),
     })
-    .map_err(|error| error.to_string())?;
+    .map_err(|error| error.to_string())
+}
+
+fn keep_of(
+    ground: &mut Ground<'_>,
+    keep: &Keep,
+    accept: impl Fn(&Outcome) -> Result<(), String>,
+    path: &Path,
+) -> Result<Capsule, String> {
+    let (mut capsule, _effort) = ground.capsule(keep).map_err(|error| error.to_string())?;
     accept(&capsule.facts.expected)?;
-    if !wanted.whole.is_empty() {
+    if !keep.whole.is_empty() {
         // Only libjvm: that is what replays find again.
         capsule.refer(|file| (file.name == LIBRARIES[0]).then(|| file.path.clone().into()));
     }
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder).map_err(|error| error.to_string())?;
     }
-    capsule.write(path).map_err(|error| error.to_string())
+    capsule.write(path).map_err(|error| error.to_string())?;
+    Ok(capsule)
 }
 
 fn safefetch(site: &walkfuzz_guard::SafeFetchSite) -> SafeFetch {

@@ -80,6 +80,8 @@ pub(crate) fn moment(
         instruction: instruction(before.pc()),
         walked_instruction: instruction(after.pc()),
         words: words(meanings, &windows(world, before, after, accessed)),
+        needed: Vec::new(),
+        needed_in_all: 0,
     }
 }
 

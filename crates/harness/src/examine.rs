@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use walkfuzz_capsule::capture::{Ground, Keep};
 use walkfuzz_context::tier::{Position, Tier, WalkMode};
 use walkfuzz_context::{Address, Arch, Edit, Pc, Perturbation, Registers};
 use walkfuzz_engine::{Ended, FrozenCopy, FrozenEnd, Moment, Shared, freeze};
@@ -21,9 +22,11 @@ use walkfuzz_walkers::{MAX_DEPTH, TraceBuffer, Walker};
 
 use crate::capsules::{self, Wanted};
 use crate::describe::{self, Control};
+use crate::in_capsule::{Judge, perturbed};
 use crate::meaning::Meanings;
 use crate::minimise::minimise;
 use crate::names::Names;
+use crate::needed;
 use crate::walks::outcome;
 use crate::watch::Watch;
 use crate::world::World;
@@ -158,6 +161,7 @@ pub(crate) fn walk_unrecorded(
     let mut watch = Watch {
         stack: &mut world.stack,
         code: &world.code,
+        is_corrected: false,
     };
     let wrote = watch.blame(moment, walker, registers, depth, trace);
     wrote.map_or(outcome, WalkOutcome::Wrote)
@@ -185,6 +189,13 @@ impl Examiner<'_> {
         } else {
             BUDGET
         };
+        let first = self.registers(&untouched, &given);
+        let mut ground = self.ground(moment, &first, jvm);
+        // What does not come back there is the copy's own to judge.
+        let mut judge = ground.as_mut().ok().map(Judge::new).and_then(|mut judge| {
+            self.is_suspect(judge.fault(&first).as_ref())
+                .then_some(judge)
+        });
         let (smallest, tier, walks) = minimise(
             Arch::NATIVE,
             &given,
@@ -193,7 +204,10 @@ impl Examiner<'_> {
             budget,
             |candidate| {
                 let registers = self.registers(&untouched, candidate);
-                let same = self.has_signature(moment, &registers);
+                let same = self.has_signature(moment, &registers)
+                    && judge
+                        .as_mut()
+                        .is_none_or(|judge| self.is_suspect(judge.fault(&registers).as_ref()));
                 same.then(|| self.tier(&untouched, &registers))
             },
         );
@@ -219,19 +233,24 @@ impl Examiner<'_> {
             }
             _ => (fault.pc().0, 0, 0),
         };
-        let capsule = if matches!(outcome, WalkOutcome::Fault(_)) {
-            let wanted = Wanted {
-                registers: after,
-                depth: self.suspect.depth,
+        let (capsule, kept) = if matches!(outcome, WalkOutcome::Fault(_)) {
+            let keep = Keep {
+                registers: Some(after),
                 signature: self.suspect.signature.clone(),
                 perturbation: smallest.display(Arch::NATIVE).to_string(),
-                jvm: jvm.to_owned(),
+                perturbed: Some(perturbed(
+                    &untouched,
+                    &smallest,
+                    tier,
+                    &self.world.landscape,
+                )),
                 minimise: true,
                 whole: Vec::new(),
             };
-            capsules::of_fault(moment, self.world, self.walker, &wanted, &fault, result)
+            let ground = ground.as_mut().map_err(|problem| problem.clone());
+            capsules::of_fault(ground, &keep, &fault, result)
         } else {
-            FindingCapsule::default()
+            (FindingCapsule::default(), None)
         };
         let tid = Tid(moment.thread.tid);
         let class = self.world.classifier.class(&self.world.code, &after);
@@ -244,6 +263,10 @@ impl Examiner<'_> {
             returned: control,
             frames: self.control.frames(frames),
         };
+        let mut told = describe::moment(&meanings, &untouched, &after, accessed, &control);
+        if let Some(kept) = &kept {
+            needed::describe(&meanings, kept, &mut told);
+        }
         Some(Examined {
             capsule,
             repeated,
@@ -273,8 +296,27 @@ impl Examiner<'_> {
                 offset_class: Some(class.offset.name().to_owned()),
                 ..describe::code_at(meanings.world, after.pc())
             },
-            moment: describe::moment(&meanings, &untouched, &after, accessed, &control),
+            moment: told,
         })
+    }
+
+    /// The memory of this moment, for walks in a puppet.
+    fn ground(
+        &mut self,
+        moment: &mut Moment,
+        registers: &Registers,
+        jvm: &str,
+    ) -> Result<Ground<'static>, String> {
+        if !matches!(self.suspect.outcome, WalkOutcome::Fault(_)) {
+            return Err("a capsule holds a fault, and this is none".to_owned());
+        }
+        let wanted = Wanted {
+            registers: *registers,
+            depth: self.suspect.depth,
+            jvm: jvm.to_owned(),
+            keep: Keep::default(),
+        };
+        capsules::ground(moment, self.world, self.walker, &wanted, &mut self.trace)
     }
 
     /// The walk of the untouched context: its frames stay in `self.control`.
@@ -338,10 +380,15 @@ impl Examiner<'_> {
 
     fn has_signature(&mut self, moment: &mut Moment, registers: &Registers) -> bool {
         let outcome = self.walk(moment, registers);
-        self.names
-            .signature(&self.world.modules, self.walker, &outcome)
-            .as_deref()
-            == Some(&self.suspect.signature)
+        self.is_suspect(Some(&outcome))
+    }
+
+    fn is_suspect(&self, outcome: Option<&WalkOutcome>) -> bool {
+        let signature = outcome.and_then(|outcome| {
+            self.names
+                .signature(&self.world.modules, self.walker, outcome)
+        });
+        signature.as_deref() == Some(&self.suspect.signature)
     }
 
     /// The same walk in a copy of this copy: nothing that was walked before can have left a trace.

@@ -4,6 +4,7 @@
 
 use walkfuzz_context::{Address, Pc, Registers};
 use walkfuzz_guard::read_word;
+use walkfuzz_symbols::demangle;
 use walkfuzz_vmstructs::{
     HeapSource, JavaHeap, Maps, MethodName, Span, Tid, Zones, java_heap, method_name,
 };
@@ -44,6 +45,36 @@ impl<'a> Meanings<'a> {
             maps,
             world,
         }
+    }
+
+    /// The walked thread.
+    pub(crate) fn tid(&self) -> Tid {
+        self.tid
+    }
+
+    /// The variable of a library that holds an address; also one of those that begin as zeros, which no file is mapped for.
+    pub(crate) fn variable(&self, address: u64) -> Option<String> {
+        let modules = &self.world.modules;
+        let module = modules.find(Address(address)).or_else(|| {
+            let behind = self.maps.find(Address(address))?;
+            let before = Address(behind.span.start.0.checked_sub(1)?);
+            modules.find(before).filter(|_| behind.path.is_empty())
+        })?;
+        let symbol = module
+            .table()
+            .and_then(|table| table.lookup(address.wrapping_sub(module.bias())));
+        let name = module.name();
+        Some(match symbol {
+            Some(symbol) => {
+                let offset = address.wrapping_sub(module.bias()) - symbol.offset;
+                let variable = demangle(symbol.mangled);
+                match offset {
+                    0 => format!("{name}: {variable}"),
+                    _ => format!("{name}: {variable}+{offset:#x}"),
+                }
+            }
+            None => format!("{name}+{:#x}", address.wrapping_sub(module.base.0)),
+        })
     }
 
     /// What a word is. `None`: some memory of which nothing more is known.
@@ -96,7 +127,7 @@ impl<'a> Meanings<'a> {
         Some(format!("frame {index}{slot}"))
     }
 
-    fn code(&self, word: u64) -> Option<String> {
+    pub(crate) fn code(&self, word: u64) -> Option<String> {
         let code = &self.world.code;
         let at = Address(word);
         let Some(blob) = code.blob(at) else {
@@ -178,7 +209,7 @@ impl<'a> Meanings<'a> {
         )
     }
 
-    fn on_a_stack(&self, word: u64) -> Option<String> {
+    pub(crate) fn on_a_stack(&self, word: u64) -> Option<String> {
         let at = Address(word);
         if let Some(stack) = self.stack {
             if stack.contains(at) {
@@ -253,16 +284,8 @@ impl<'a> Meanings<'a> {
     }
 
     fn in_a_module(&self, word: u64) -> Option<String> {
-        let place = self.world.modules.symbolise(Pc(word));
-        let module = place.module?;
-        let executable = self
-            .maps
-            .find(Address(word))
-            .is_some_and(|mapping| mapping.executable);
-        Some(match place.function {
-            Some(function) if executable => format!("{module}: {function}+{:#x}", place.offset),
-            _ => format!("{module}+{:#x}", place.module_offset),
-        })
+        self.world.modules.find(Address(word))?;
+        self.variable(word)
     }
 
     fn metadata(&self, word: u64) -> Option<String> {
@@ -290,7 +313,7 @@ impl<'a> Meanings<'a> {
         }
     }
 
-    fn method(&self, method: Address) -> Option<MethodName> {
+    pub(crate) fn method(&self, method: Address) -> Option<MethodName> {
         method_name(&self.world.hotspot, self.world.memory(), method)
     }
 

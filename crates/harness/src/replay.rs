@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use walkfuzz_jvm::Version;
+
 use crate::settings::VARIABLES;
 
 /// Variables that decide which JVM is walked and how.
@@ -28,10 +30,7 @@ pub(crate) fn command(
         Some(folder) => {
             std::path::absolute(&folder).map_or(folder, |folder| folder.display().to_string())
         }
-        None => {
-            let release = version.split(['+', '-']).next();
-            release.unwrap_or_default().to_owned()
-        }
+        None => Version::release(version).to_owned(),
     };
     let mut words = vec![format!("WALKFUZZ_JDK={}", quoted(&jdk))];
     for name in DECISIVE {

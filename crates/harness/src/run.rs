@@ -90,7 +90,9 @@ pub(crate) fn facts_of(
 }
 
 /// This machine.
-fn machine() -> MachineFacts {
+/// What is known about this machine.
+#[must_use]
+pub fn machine() -> MachineFacts {
     MachineFacts {
         arch: Arch::NATIVE.name().to_owned(),
         kernel: std::fs::read_to_string("/proc/sys/kernel/osrelease")

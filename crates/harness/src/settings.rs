@@ -32,6 +32,8 @@ pub struct Settings {
     pub blocks: bool,
     /// Moments that a single file is tried at before it counts as not reproduced.
     pub attempts: u32,
+    /// One bred batch of snapshots' walks in so many also edits memory; 0: none.
+    pub memory_edits: u64,
 }
 
 /// The engines that a fuzzing session can use.
@@ -47,7 +49,7 @@ pub enum EngineKind {
 
 impl EngineKind {
     /// What findings call the engine that walks snapshots, which a session with a JVM cannot have.
-    pub(crate) const CAPSULE: &'static str = "capsule";
+    pub const CAPSULE: &'static str = "capsule";
 
     /// As the environment and findings say it.
     #[must_use]
@@ -61,7 +63,7 @@ impl EngineKind {
 }
 
 /// Every variable that is read, with its default and meaning, as documentation shows it.
-pub const VARIABLES: [(&str, &str, &str); 13] = [
+pub const VARIABLES: [(&str, &str, &str); 14] = [
     (
         "WALKFUZZ_RUNS",
         "walkfuzz-runs",
@@ -114,6 +116,11 @@ pub const VARIABLES: [(&str, &str, &str); 13] = [
         "WALKFUZZ_SNAPSHOTS",
         "walkfuzz-runs/snapshots",
         "folder of the snapshots that walk_capsule walks",
+    ),
+    (
+        "WALKFUZZ_MEMORY_EDITS",
+        "0",
+        "walks of snapshots: one bred batch in so many also edits words of memory, a class of its own; 0: none",
     ),
 ];
 
@@ -171,6 +178,7 @@ impl Settings {
             blind: number("WALKFUZZ_BLIND", 0..=1)? == 1,
             blocks: number("WALKFUZZ_BLOCKS", 0..=1)? == 1,
             attempts: number("WALKFUZZ_ATTEMPTS", 1..=1_000_000)? as u32,
+            memory_edits: number("WALKFUZZ_MEMORY_EDITS", 0..=1_000_000)?,
         })
     }
 }

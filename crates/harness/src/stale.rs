@@ -22,18 +22,9 @@ pub fn hits(landscape: &mut LandscapeTable, old: &Known<'_>, new: &Known<'_>) ->
     let mut count = 0;
     landscape.take_uses(|class, value, uses| {
         let holds = match class {
-            ValueClass::NmethodBody
-            | ValueClass::NmethodEntry
-            | ValueClass::NmethodEpilogue
-            | ValueClass::ExceptionHandler
-            | ValueClass::DeoptHandler
-            | ValueClass::NativeWrapper
-            | ValueClass::InterpreterCodelet
-            | ValueClass::Adapter
-            | ValueClass::VtableStub
-            | ValueClass::RuntimeStub
-            | ValueClass::StubRoutine
-            | ValueClass::FreeCode => code_at(old.code, value) == code_at(new.code, value),
+            // What a thread's own words say holds whatever became of the code there, and libjvm stays.
+            ValueClass::ReturnAddress | ValueClass::NaturalPc | ValueClass::LibjvmText => true,
+            class if class.is_code() => code_at(old.code, value) == code_at(new.code, value),
             ValueClass::ForeignStack
             | ValueClass::YellowZone
             | ValueClass::RedZone

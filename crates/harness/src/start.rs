@@ -14,8 +14,8 @@ use crate::error::HarnessError;
 use crate::settings::Settings;
 use crate::world::World;
 
-/// How long the workload's threads may take to register.
-const PATIENCE: Duration = Duration::from_secs(20);
+/// How long the workload's threads may take to register: with -Xcomp each method that they call is compiled before.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A JVM with its workload running, ready to be walked.
 pub struct Subject {
@@ -70,10 +70,10 @@ pub fn start(
         .class_path
         .push(place_frames(&places.cache.join("workloads"))?);
     options.error_folder = Some(folder.to_owned());
-    let guard = Guard::install(GuardOptions::default())?;
     let jvm = walkfuzz_jvm::start(&options)?;
     timed("jvm", &mut timings);
-    guard.reassert()?;
+    // After the JVM, which asks handlers that were there before it and then writes no crash log.
+    let guard = Guard::install(GuardOptions::default())?;
     let exported = |name: &'static str| {
         jvm.exported(name)
             .ok_or_else(|| HarnessError::VmStructs(format!("libjvm does not export {name}")))

@@ -59,6 +59,8 @@ pub enum Side {
 pub enum DiedOf {
     /// A walk, or the recovery from one: a finding.
     Walk,
+    /// A crash of the JVM that no walk is to blame for.
+    Crash,
     /// Nothing that is known, or it did not die.
     Nothing,
 }
@@ -85,7 +87,7 @@ pub fn next(
     match end {
         ChildEnd::Exited(0) => Next::End(0),
         ChildEnd::Exited(code @ (2..=4)) => Next::End(code),
-        // libFuzzer's usage errors. HotSpot, too, ends with 1 after a failed check when it may not dump core.
+        // libFuzzer's usage errors. HotSpot, too, ends with 1 after a crash when it may not dump core.
         ChildEnd::Exited(1) if died_of == DiedOf::Nothing => Next::End(1),
         ChildEnd::Exited(RETIRED) => {
             *young = YoungDeaths::default();
@@ -94,7 +96,7 @@ pub fn next(
         ChildEnd::Exited(_) | ChildEnd::Killed(_) => {
             if lived < YOUNG {
                 young.all += 1;
-                young.of_nothing += u32::from(died_of == DiedOf::Nothing);
+                young.of_nothing += u32::from(died_of != DiedOf::Walk);
             } else {
                 *young = YoungDeaths::default();
             }
@@ -275,6 +277,7 @@ mod tests {
         let end = ChildEnd::Exited(1);
         assert_eq!(next(end, false, LONG, DiedOf::Nothing, young), Next::End(1));
         assert_eq!(next(end, false, LONG, DiedOf::Walk, young), Next::Restart);
+        assert_eq!(next(end, false, LONG, DiedOf::Crash, young), Next::Restart);
     }
 
     #[test]

@@ -48,6 +48,8 @@ pub struct World {
     serial: u64,
     /// The held thread's stack.
     pub stack: HeldStack,
+    /// Whether the collector corrects references in the frames of threads that stand.
+    corrects_stacks: bool,
     /// The JVM's SafeFetch loads.
     pub safefetch: Vec<SafeFetchSite>,
     /// The page that HotSpot touches when a check fails (`g_assert_poison`, debug.hpp): a fault there is a failed guarantee.
@@ -102,6 +104,9 @@ impl World {
             set_safefetch(&sites)?;
             safefetch = sites;
         }
+        // Shenandoah from 17 on, Z from 16 on; before, nobody writes to a held thread's stack, and it does no harm to think so.
+        let is_on = |flag| hotspot.flags().is_on(&memory, flag);
+        let corrects_stacks = is_on("UseZGC") || is_on("UseShenandoahGC");
         let maps = Maps::read_own().map_err(|error| HarnessError::VmStructs(error.to_string()))?;
         let libjvm_text = maps.text_of("libjvm.so");
         let began = Instant::now();
@@ -127,6 +132,7 @@ impl World {
             parks_at_survey: 0,
             serial: 0,
             stack: HeldStack::default(),
+            corrects_stacks,
             survey_time: Duration::ZERO,
             stale_hits: 0,
         };
@@ -154,6 +160,7 @@ impl World {
             watch: Watch {
                 stack: &mut self.stack,
                 code: &self.code,
+                is_corrected: self.corrects_stacks,
             },
             modules: &self.modules,
         }

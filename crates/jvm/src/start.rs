@@ -15,6 +15,7 @@ use crate::hooks;
 use crate::jdk::Jdk;
 use crate::methods::Methods;
 use crate::options::JvmOptions;
+use crate::predecessors;
 
 /// The stack of the thread that creates the JVM, as large as the launcher's main thread usually has.
 const STACK: usize = 8 << 20;
@@ -54,6 +55,9 @@ enum Outcome {
 /// The JVM is created by a thread of its own, as the launcher does: the primordial thread's stack grows on demand, which
 /// HotSpot's guard pages cannot live with. After a failure the process should end, because parts of the JVM remain.
 ///
+/// Handlers of SIGSEGV, SIGBUS, SIGILL and SIGFPE that are in place are removed before: HotSpot would ask them instead of writing a crash
+/// log. Install a guard afterwards.
+///
 /// # Errors
 /// If libjvm cannot be loaded, the JVM refuses its options or cannot start, or a JVM was started before.
 pub fn start(options: &JvmOptions) -> Result<Jvm, JvmError> {
@@ -77,6 +81,7 @@ pub fn start(options: &JvmOptions) -> Result<Jvm, JvmError> {
         .map_err(|e| load_error(&options.jdk.libjvm, &e))?;
     let create: CreateJavaVm = *create;
 
+    predecessors::dismiss();
     let (ended, outcome) = mpsc::channel();
     let created = ended.clone();
     hooks::begin(move || {

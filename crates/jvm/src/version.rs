@@ -14,7 +14,7 @@ impl Version {
     #[must_use]
     pub fn parse(text: &str) -> Option<Version> {
         let text = text.trim();
-        let plain = text.split(['-', '+']).next().unwrap_or_default();
+        let plain = Self::release(text);
         let mut numbers = plain
             .split(['.', '_'])
             .map(|number| number.parse().ok())
@@ -27,6 +27,12 @@ impl Version {
             numbers,
             text: text.to_owned(),
         })
+    }
+
+    /// The release number of a version: `17.0.15` of `17.0.15+6-Debian`, which is how [installed JDKs](crate::Jdk) are named.
+    #[must_use]
+    pub fn release(text: &str) -> &str {
+        text.split(['+', '-']).next().unwrap_or(text)
     }
 
     /// The feature release, such as 17.
@@ -67,6 +73,18 @@ impl fmt::Display for Version {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_release_is_the_number_alone() {
+        for (text, release) in [
+            ("17.0.15+6-Debian", "17.0.15"),
+            ("25-ea", "25"),
+            ("21.0.8", "21.0.8"),
+            ("", ""),
+        ] {
+            assert_eq!(Version::release(text), release);
+        }
+    }
 
     fn version(text: &str) -> Version {
         Version::parse(text).unwrap()

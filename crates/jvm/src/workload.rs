@@ -65,20 +65,28 @@ static HOOKS: OnceLock<WorkloadHooks> = OnceLock::new();
 /// # Errors
 /// If the folder cannot be written.
 pub fn place_frames(folder: &Path) -> Result<PathBuf, JvmError> {
+    place_jar(folder, "frames", FRAMES_JAR)
+}
+
+/// Writes a jar that this program holds into a folder, unless it is there; its name has a hash of what it holds.
+///
+/// # Errors
+/// If the folder cannot be written.
+pub fn place_jar(folder: &Path, name: &str, jar: &[u8]) -> Result<PathBuf, JvmError> {
     let unwritable = |path: &Path| {
         let path = path.to_owned();
         move |source| JvmError::Unwritable { path, source }
     };
     let mut hasher = DefaultHasher::new();
-    FRAMES_JAR.hash(&mut hasher);
-    let path = folder.join(format!("frames-{:016x}.jar", hasher.finish()));
-    if fs::read(&path).is_ok_and(|bytes| bytes == FRAMES_JAR) {
+    jar.hash(&mut hasher);
+    let path = folder.join(format!("{name}-{:016x}.jar", hasher.finish()));
+    if fs::read(&path).is_ok_and(|bytes| bytes == jar) {
         return Ok(path);
     }
     fs::create_dir_all(folder).map_err(unwritable(folder))?;
     // Renamed into place, so that another process never sees half a jar.
     let mut file = tempfile::NamedTempFile::new_in(folder).map_err(unwritable(folder))?;
-    file.write_all(FRAMES_JAR).map_err(unwritable(&path))?;
+    file.write_all(jar).map_err(unwritable(&path))?;
     file.persist(&path).map_err(|e| JvmError::Unwritable {
         path: path.clone(),
         source: e.error,

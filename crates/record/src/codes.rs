@@ -70,6 +70,8 @@ generations! {
     Reference = 7, "reference";
     /// A walker from a plug-in, which brings its own names.
     Plugin = 8, "plugin";
+    /// JFR's samplers, whose samples are read back from a recording.
+    Jfr = 9, "jfr";
 }
 
 impl fmt::Display for Generation {
@@ -89,6 +91,17 @@ pub const fn code_name(generation: Generation, code: Code) -> &'static str {
         Generation::AsgstIterator => asgst_iterator(code.0),
         Generation::AsgstMinimal => asgst_minimal(code.0),
         Generation::Plugin => UNNAMED,
+        Generation::Jfr => jfr(code.0),
+    }
+}
+
+// Ours: JFR has no codes. A lost sample never became an event.
+const fn jfr(code: i32) -> &'static str {
+    match code {
+        0 => "no stack",
+        -1 => "failed",
+        -2 => "lost",
+        _ => UNNAMED,
     }
 }
 
@@ -208,6 +221,7 @@ mod tests {
                 "unnamed",
                 "safepoint",
                 "ticks_safepoint",
+                "unnamed",
                 "unnamed"
             ]
         );

@@ -17,6 +17,7 @@ use crate::facts::{JvmFacts, MachineFacts};
 use crate::interval::{Interval, KOfN};
 use crate::outcome::OutcomeKind;
 use crate::recorder::WalkerInfo;
+use crate::variants::CellState;
 
 /// Version of the JSON formats; raised when a stable field changes its meaning or goes.
 pub const SCHEMA: u32 = 1;
@@ -27,8 +28,10 @@ pub const SCHEMA: u32 = 1;
 pub enum FindingVerdict {
     /// T0, or T1-T3 with a witness.
     Bug,
-    /// Everything else.
+    /// Every other context.
     Robustness,
+    /// The walk's memory was edited, so that it says nothing of what a thread can be in: never counted with the others.
+    Synthetic,
 }
 
 impl FindingVerdict {
@@ -38,6 +41,7 @@ impl FindingVerdict {
         match self {
             FindingVerdict::Bug => "bug",
             FindingVerdict::Robustness => "robustness",
+            FindingVerdict::Synthetic => "synthetic",
         }
     }
 }
@@ -185,6 +189,12 @@ pub struct FindingMoment {
     pub walked_instruction: Option<String>,
     /// Memory around the context, by address, at most [`MOST_WORDS`].
     pub words: Vec<MemoryWord>,
+    /// Memory that the outcome needs: words of data that the capsule could not do without, the most telling first, at most [`MOST_WORDS`].
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub needed: Vec<MemoryWord>,
+    /// How many there are.
+    #[serde(default)]
+    pub needed_in_all: u64,
 }
 
 /// The code that the walked pc lies in.
@@ -214,6 +224,22 @@ pub struct FindingInput {
     pub artifact_sha256: Option<String>,
     /// Place of the walk in the batch.
     pub index: Option<u8>,
+    /// Words of memory that were edited before the walk; none but in synthetic findings.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub memory: Vec<MemoryChange>,
+}
+
+/// A word of a snapshot's memory that was edited before the walk.
+#[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct MemoryChange {
+    /// The edit's text form.
+    pub edit: String,
+    /// Where the word lies, in hex.
+    pub address: String,
+    /// What it was, in hex.
+    pub before: String,
+    /// What it became, in hex.
+    pub after: String,
 }
 
 /// An issue of a tracker that a finding looks like.
@@ -255,6 +281,31 @@ pub struct Reliability {
     pub frozen: Option<KOfN>,
     /// Repetitions at other moments; absent until tried.
     pub portability: Option<Portability>,
+}
+
+/// What came of a snapshot's finding in a running JVM of the same build, at other moments.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+pub struct LiveTry {
+    /// `live` or `step`: what held the threads.
+    pub engine: String,
+    /// What the numbers mean.
+    pub state: CellState,
+    /// Why it could not be tried, or how the JVM died.
+    pub reason: Option<String>,
+    /// The JDK's version, and the JVM's collector.
+    pub jdk: String,
+    /// See `jdk`.
+    pub collector: String,
+    /// At how many moments of the finding's kind of code it happened; for none of n, the interval's upper end is the bound.
+    pub again: Portability,
+    /// Moments of other kinds of code, which do not count.
+    pub others: u64,
+    /// Untouched walks that succeeded, of those at the moments that count.
+    pub controls: KOfN,
+    /// JVMs that died of it.
+    pub deaths: u64,
+    /// The run in which tier and witness were found out, if it happened.
+    pub run: Option<String>,
 }
 
 /// The walk in a file, which replays without a JVM: docs/capsules.md.
@@ -307,6 +358,9 @@ pub struct Finding {
     pub thread: u32,
     /// How surely it happens again.
     pub reliability: Reliability,
+    /// A snapshot's finding tried in a running JVM, by engine; empty until tried, and for what was found in one.
+    #[serde(default)]
+    pub live: Vec<LiveTry>,
     /// When it was first seen.
     pub first_seen: Timestamp,
     /// When it was last seen.

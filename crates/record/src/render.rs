@@ -209,8 +209,12 @@ fn findings(summary: &Summary, room: usize) -> Vec<String> {
         0 => String::new(),
         more => format!("; {more} not shown"),
     };
+    let synthetic = match summary.synthetic {
+        0 => String::new(),
+        synthetic => format!(", {synthetic} synthetic"),
+    };
     let mut lines = vec![format!(
-        "findings  {} bugs, {} robustness{last}{more}",
+        "findings  {} bugs, {} robustness{synthetic}{last}{more}",
         summary.bugs, summary.robustness
     )];
     let shown = summary.findings.iter().take(most);
@@ -276,6 +280,7 @@ fn finding(row: &FindingRow, summary: &Summary) -> FindingCells {
     let verdict = match row.verdict {
         FindingVerdict::Bug => "bug",
         FindingVerdict::Robustness => "robust",
+        FindingVerdict::Synthetic => "synthetic",
     };
     // What the columns and the first line say already.
     let tier_in_title = format!(" [{}]", row.tier);

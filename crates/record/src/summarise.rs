@@ -50,9 +50,10 @@ impl Summary {
             .map(|finding| row(finding, facts.started))
             .collect();
         let count = |verdict| findings.of(verdict).count() as u64;
-        let (bugs, robustness) = (
+        let (bugs, robustness, synthetic) = (
             count(FindingVerdict::Bug),
             count(FindingVerdict::Robustness),
+            count(FindingVerdict::Synthetic),
         );
         let processes = count_processes(processes);
         let (verdict, reason) = judge(walks, controls, &rows, &processes);
@@ -87,6 +88,7 @@ impl Summary {
             outcomes: outcomes(totals),
             bugs,
             robustness,
+            synthetic,
             findings: rows,
             processes,
             evidence: EvidenceCounts {
@@ -112,12 +114,13 @@ fn judge(
     if let Some(doubt) = doubt.filter(|_| !natural) {
         return (Verdict::Unknown, doubt);
     }
-    if !findings.is_empty() {
-        let bugs = findings
-            .iter()
-            .filter(|f| f.verdict == FindingVerdict::Bug)
-            .count();
-        let robustness = findings.len() - bugs;
+    let count = |verdict| findings.iter().filter(|f| f.verdict == verdict).count();
+    let (bugs, robustness) = (
+        count(FindingVerdict::Bug),
+        count(FindingVerdict::Robustness),
+    );
+    // What walks of edited memory did is no verdict on the walker.
+    if bugs + robustness > 0 {
         let plural = if bugs == 1 { "" } else { "s" };
         return (
             Verdict::Findings,

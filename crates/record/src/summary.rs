@@ -226,6 +226,9 @@ pub struct Summary {
     pub bugs: u64,
     /// How many are not.
     pub robustness: u64,
+    /// How many came of edited memory: neither of the above.
+    #[serde(default)]
+    pub synthetic: u64,
     /// All findings in short: bugs first, then by tier and count.
     pub findings: Vec<FindingRow>,
     /// What became of the JVM processes.

@@ -104,6 +104,8 @@ const TYPES: &[(&str, u64)] = &[
     ("JavaThread", 128),
     ("JVMFlag", 24),
     ("PcDesc", 16),
+    ("VirtualSpace", 56),
+    ("nmethod", 176),
 ];
 
 const CONSTANTS: &[(&str, u32)] = &[
@@ -214,6 +216,7 @@ impl FakeJvm {
             ("gHotSpotVMStructEntryAddressOffset", 40),
             ("gHotSpotVMTypeEntryTypeNameOffset", 0),
             ("gHotSpotVMTypeEntrySizeOffset", 8),
+            ("gHotSpotVMTypeEntrySuperclassNameOffset", 16),
             ("gHotSpotVMIntConstantEntryNameOffset", 0),
             ("gHotSpotVMIntConstantEntryValueOffset", 8),
             ("gHotSpotVMLongConstantEntryNameOffset", 0),
@@ -247,7 +250,13 @@ impl FakeJvm {
         self.table(0xa0_0000, &fields);
         let types: Vec<_> = TYPES
             .iter()
-            .map(|(name, size)| [self.string(name), *size, 0, 0, 0, 0])
+            .map(|(name, size)| {
+                let base = match *name {
+                    "nmethod" => self.string("CodeBlob"),
+                    _ => 0,
+                };
+                [self.string(name), *size, base, 0, 0, 0]
+            })
             .collect();
         self.table(0xb0_0000, &types);
         let constants: Vec<_> = CONSTANTS

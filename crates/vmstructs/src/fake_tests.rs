@@ -59,6 +59,28 @@ fn tables_and_flags_are_read() {
 }
 
 #[test]
+fn words_of_objects_are_named_by_their_fields() {
+    let jvm = FakeJvm::new();
+    let hotspot = jvm.attach().unwrap();
+    let named = |type_name: &str, offset| {
+        let fields = hotspot.tables().fields_of_word(type_name, offset);
+        let names: Vec<String> = fields.into_iter().map(|(name, _)| name).collect();
+        names.join(", ")
+    };
+    assert_eq!(named("CodeBlob", 8), "_name");
+    assert_eq!(named("CodeBlob", 40), "_data_offset, _frame_size");
+    assert_eq!(named("nmethod", 8), "_name", "of its base");
+    assert_eq!(named("nmethod", 80), "_method");
+    assert_eq!(named("CodeHeap", 128), "_segmap._low");
+    assert_eq!(named("CodeHeap", 0), "_memory._low_boundary");
+    assert_eq!(named("CodeHeap", 200), "");
+    assert_eq!(named("NoSuchType", 0), "");
+    let field = &hotspot.tables().fields_of_word("nmethod", 80);
+    assert_eq!(field[0].1, "Method*");
+    assert_eq!(hotspot.tables().static_at(Address(0)), None);
+}
+
+#[test]
 fn missing_symbols_and_endless_tables_are_named() {
     let mut jvm = FakeJvm::new();
     jvm.symbols.remove("gHotSpotVMTypes");

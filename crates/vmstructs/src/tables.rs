@@ -12,6 +12,8 @@ use crate::memory::{Memory, Unreadable, text};
 /// More entries than any JDK has (about 3,000); a table that does not end before is garbage.
 const MAX_ENTRIES: usize = 100_000;
 const MAX_NAME: usize = 256;
+/// Fields within fields, and bases, that are followed.
+const NESTING: u32 = 8;
 
 /// Where a field is.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -58,6 +60,7 @@ pub struct Tables {
     jdk: Box<str>,
     fields: HashMap<String, HashMap<String, Field>>,
     types: HashMap<String, u64>,
+    supers: HashMap<String, String>,
     constants: HashMap<String, i64>,
 }
 
@@ -102,6 +105,15 @@ impl Array<'_> {
         }
         Err(TablesError::Endless(array))
     }
+}
+
+/// A type without its qualifiers.
+fn plain(type_name: &str) -> &str {
+    let mut plain = type_name.trim();
+    for qualifier in ["const ", "volatile "] {
+        plain = plain.strip_prefix(qualifier).unwrap_or(plain);
+    }
+    plain.trim()
 }
 
 impl Tables {
@@ -160,12 +172,16 @@ impl Tables {
 
     fn read_types(&mut self, array: &Array<'_>) -> Result<(), TablesError> {
         let size = array.variable("gHotSpotVMTypeEntrySizeOffset")?;
+        let superclass = array.variable("gHotSpotVMTypeEntrySuperclassNameOffset")?;
         array.each(
             "gHotSpotVMTypes",
             "gHotSpotVMTypeEntryArrayStride",
             "gHotSpotVMTypeEntryTypeNameOffset",
             |at, name| {
                 let size = array.memory.read_u64(Address(at.wrapping_add(size)))?;
+                if let Some(base) = array.text_at(at.wrapping_add(superclass))? {
+                    self.supers.insert(name.clone(), base);
+                }
                 self.types.insert(name, size);
                 Ok(())
             },
@@ -239,6 +255,67 @@ impl Tables {
                 Some((type_name, name)) => self.missing(type_name, name),
                 None => self.missing("", ""),
             })
+    }
+
+    /// The fields that lie in the word at `offset` of an object of this type, in the order of their offsets: each with its type and, for those
+    /// inside other fields, the way there (`_anchor._last_Java_sp`).
+    #[must_use]
+    pub fn fields_of_word(&self, type_name: &str, offset: u64) -> Vec<(String, &str)> {
+        let mut found = Vec::new();
+        self.collect_fields(type_name, offset.cast_signed(), "", NESTING, &mut found);
+        found.sort();
+        found.dedup();
+        found
+            .into_iter()
+            .map(|(_, name, type_name)| (name, type_name))
+            .collect()
+    }
+
+    /// `offset` is negative where an inner object begins behind the word's begin.
+    fn collect_fields<'a>(
+        &'a self,
+        type_name: &str,
+        offset: i64,
+        path: &str,
+        nesting: u32,
+        found: &mut Vec<(u64, String, &'a str)>,
+    ) {
+        const WORD: i64 = 8;
+        let Some(nesting) = nesting.checked_sub(1) else {
+            return;
+        };
+        for (name, field) in self.fields.get(type_name).into_iter().flatten() {
+            let (at, kind) = (field.offset.cast_signed(), plain(&field.type_name));
+            let size = if kind.ends_with('*') {
+                WORD
+            } else {
+                // Of a type that the table does not have, only the first byte is certain.
+                self.type_size(kind).map_or(1, u64::cast_signed).max(1)
+            };
+            if field.is_static || at >= offset + WORD || at + size <= offset {
+                continue;
+            }
+            let path = format!("{path}{name}");
+            if self.fields.contains_key(kind) {
+                self.collect_fields(kind, offset - at, &format!("{path}."), nesting, found);
+            } else {
+                found.push((field.offset, path, &field.type_name));
+            }
+        }
+        if let Some(base) = self.supers.get(type_name) {
+            self.collect_fields(base, offset, path, nesting, found);
+        }
+    }
+
+    /// The static field at `address`: its name, `CodeCache::_heaps`, and its type.
+    #[must_use]
+    pub fn static_at(&self, address: Address) -> Option<(String, &str)> {
+        self.fields.iter().find_map(|(type_name, fields)| {
+            let mut fields = fields.iter();
+            let (name, field) =
+                fields.find(|(_, field)| field.is_static && field.address == address)?;
+            Some((format!("{type_name}::{name}"), &*field.type_name))
+        })
     }
 
     /// The size of a type in bytes.

@@ -3,6 +3,7 @@
 mod guided;
 mod parts;
 mod repro;
+mod snapshots;
 
 use serde::Serialize;
 use walkfuzz_jvm::{Jdk, Places};

@@ -1,7 +1,7 @@
 //! A run in child processes: the JVM that is walked, the run folder, the wait for everything that was started, the summary.
 
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
 use nix::errno::Errno;
@@ -97,6 +97,22 @@ pub(crate) fn run_until(
     let interrupted = interrupt::seen();
     reap();
     Ok(Ended { code, interrupted })
+}
+
+/// What a program says on stdout until its end; the user's Ctrl-C is passed on, and the program ends in good order. For little output.
+pub(crate) fn output(mut command: Command) -> Result<Output, Failure> {
+    interrupt::catch();
+    command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::inherit());
+    let mut child = command.spawn().map_err(|error| {
+        Failure::environment(format_args!("cannot start this program again: {error}"))
+    })?;
+    wait(&mut child, || false)?;
+    child.wait_with_output().map_err(|error| {
+        Failure::environment(format_args!("cannot wait for a child process: {error}"))
+    })
 }
 
 fn wait(child: &mut Child, mut enough: impl FnMut() -> bool) -> Result<Option<i32>, Failure> {

@@ -6,6 +6,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::corpus::args::CorpusCommand;
+use crate::stress::args::StressArgs;
 use crate::variants::args::VariantsArgs;
 
 /// What stands under the help text.
@@ -41,6 +42,8 @@ pub(crate) enum Command {
     Report(ReportArgs),
     /// Walk what a capsule holds again, without a JVM, and say whether it ends the same.
     Replay(ReplayArgs),
+    /// Look for the smallest perturbation that does the same in a capsule, and keep no word that it does not need.
+    Minimise(MinimiseArgs),
     /// Take snapshots: capsules that walks from other registers are made in, without a JVM.
     #[command(subcommand)]
     Snapshots(SnapshotsCommand),
@@ -54,6 +57,8 @@ pub(crate) enum Command {
     Bench(BenchArgs),
     /// Try a finding on every installed JDK, collector and compiler mode; or on the patch levels of one JDK.
     Variants(VariantsArgs),
+    /// Sample real programs over a matrix of JVMs, flags, walkers, clocks and workloads; a verdict for each cell.
+    Stress(Box<StressArgs>),
     /// Keep findings as files, and replay them.
     #[command(subcommand)]
     Corpus(CorpusCommand),
@@ -207,11 +212,29 @@ pub(crate) enum SnapshotsCommand {
     Take(TakeArgs),
     /// Walk snapshots from generated registers, without a JVM and a fuzzer: rate, and a hash over all outcomes.
     Walk(WalkArgs),
+    /// Try what a run found in snapshots in a running JVM of the same build, at other moments.
+    Live(LiveArgs),
 }
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-The same seed and snapshots give the same chain.
+`walkfuzz snapshots walk` does this at its end; `walk_capsule` has no JVM and leaves it to you.
+
+Examples:
+    walkfuzz snapshots live walkfuzz-runs/20260101-120000-77
+    walkfuzz snapshots live walkfuzz-runs/20260101-120000-77 --seconds 300")]
+pub(crate) struct LiveArgs {
+    /// The run folder.
+    pub(crate) run: PathBuf,
+    /// Seconds that it may take.
+    #[arg(long, default_value_t = 60, value_parser = clap::value_parser!(u32).range(3..=86_400))]
+    pub(crate) seconds: u32,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+The same seed and snapshots give the same chain. What the puppet confirms is then tried in a running JVM of the same build, at
+other moments.
 
 Examples:
     walkfuzz snapshots walk --walks 5000000
@@ -229,6 +252,15 @@ pub(crate) struct WalkArgs {
     /// How often, each time in a process of its own.
     #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) repeat: u32,
+    /// One batch in so many also edits words of the stack in the snapshot: a class of its own, counted apart.
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(2..))]
+    pub(crate) memory: Option<u32>,
+    /// Seconds that trying the findings in a running JVM may take.
+    #[arg(long, default_value_t = 60, value_name = "SECONDS", value_parser = clap::value_parser!(u32).range(3..=86_400))]
+    pub(crate) live: u32,
+    /// Try no finding in a running JVM.
+    #[arg(long)]
+    pub(crate) no_live: bool,
     /// Print JSON.
     #[arg(long)]
     pub(crate) json: bool,
@@ -355,9 +387,29 @@ pub(crate) struct ReplayArgs {
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Examples:
+    walkfuzz minimise walkfuzz-runs/RUN/capsules/ID.wfcap
+    walkfuzz minimise FILE --out smaller.wfcap
+
+Only what the file holds is walked: a candidate that reads another page is not taken. Findings in a run folder are
+minimised already.")]
+pub(crate) struct MinimiseArgs {
+    /// The capsule of a fault.
+    pub(crate) file: PathBuf,
+    /// Write the smallest form there.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) out: Option<PathBuf>,
+    /// Print JSON.
+    #[arg(long)]
+    pub(crate) json: bool,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
     walkfuzz export 137e88
     walkfuzz export 20260301T093000.123Z-4711:137e88 --out reproducer
     walkfuzz export walkfuzz-runs/RUN/artifacts/HASH --json
+    walkfuzz export 137e88 --run --attempts 20
     sh export-137e88e015f9/run.sh /usr/lib/jvm/java-17-openjdk-amd64")]
 pub(crate) struct ExportArgs {
     /// The finding: its id, the beginning of it, RUNFOLDER:ID, or the path of its artifact.
@@ -365,6 +417,15 @@ pub(crate) struct ExportArgs {
     /// The folder to write; `export-ID` when left out. It must be new or empty.
     #[arg(long)]
     pub(crate) out: Option<PathBuf>,
+    /// Run what was written on the finding's JDK, and say how often it crashed there.
+    #[arg(long)]
+    pub(crate) run: bool,
+    /// How often it is run.
+    #[arg(long, default_value_t = 5, requires = "run", value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub(crate) attempts: u32,
+    /// How long each attempt may take: `20s`.
+    #[arg(long, default_value = "30s", requires = "run", value_parser = duration)]
+    pub(crate) each: Duration,
     /// Where run folders are.
     #[arg(long, default_value = "walkfuzz-runs")]
     pub(crate) runs: PathBuf,
@@ -449,10 +510,12 @@ pub(crate) enum BenchPart {
     Guided,
     /// From a fault to its capsule, replays, crash logs.
     Repro,
+    /// Walks of snapshots, without a JVM; whether they end the same three times.
+    Snapshots,
 }
 
 impl BenchPart {
-    pub(crate) const ALL: [BenchPart; 8] = [
+    pub(crate) const ALL: [BenchPart; 9] = [
         BenchPart::Guard,
         BenchPart::Start,
         BenchPart::Bare,
@@ -461,6 +524,7 @@ impl BenchPart {
         BenchPart::Fuzz,
         BenchPart::Guided,
         BenchPart::Repro,
+        BenchPart::Snapshots,
     ];
 }
 

@@ -2,7 +2,10 @@
 
 mod add;
 pub(crate) mod args;
+mod capsule;
 mod check;
+mod settle;
+mod try_on;
 
 use crate::corpus::args::CorpusCommand;
 use crate::failure::Failure;

@@ -1,15 +1,18 @@
 //! `walkfuzz export`: a finding as a folder that crashes the same JVM without walkfuzz.
 
+use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
 
 use serde::Serialize;
 use walkfuzz_context::Batch;
-use walkfuzz_export::{Export, ExportError, FILES, SCRIPT};
-use walkfuzz_jvm::Places;
+use walkfuzz_export::{Attempts, Export, ExportError, FILES, SCRIPT};
+use walkfuzz_harness::quoted;
+use walkfuzz_jvm::{Places, Version};
 use walkfuzz_record::{Finding, RunFolder};
 
 use crate::cli::ExportArgs;
-use crate::failure::Failure;
+use crate::failure::{Failure, UNKNOWN};
 use crate::finding::find_finding;
 
 /// What `--json` prints.
@@ -25,6 +28,10 @@ struct Written<'a> {
     jdk: Option<PathBuf>,
     /// What runs it.
     command: String,
+    /// Why it may not crash.
+    doubts: &'a [String],
+    /// What came of running it; absent without `--run`.
+    attempts: Option<Attempts>,
 }
 
 pub(crate) fn run(args: &ExportArgs) -> Result<(), Failure> {
@@ -38,11 +45,26 @@ pub(crate) fn run(args: &ExportArgs) -> Result<(), Failure> {
     let jdk = jdk_of(&finding);
     let script = folder.join(SCRIPT);
     let command = match &jdk {
-        Some(home) => format!("sh {} {}", script.display(), home.display()),
-        None => format!("sh {} JDK_HOME", script.display()),
+        Some(home) => format!(
+            "sh {} {}",
+            quoted(&script.display().to_string()),
+            quoted(&home.display().to_string())
+        ),
+        None => format!("sh {} JDK_HOME", quoted(&script.display().to_string())),
+    };
+    let attempts = match args.run {
+        true => Some(try_it(args, &folder, jdk.as_deref(), &finding)?),
+        false => None,
+    };
+    let good = attempts.is_none_or(|attempts| attempts.died > 0);
+    // What was written is an answer in any case; that it does not crash there is another.
+    let end = if good {
+        Ok(())
+    } else {
+        Err(Failure::said(UNKNOWN))
     };
     if args.json {
-        return crate::print_json(&Written {
+        crate::print_json(&Written {
             finding: &finding.id,
             title: &finding.title,
             site: export.plan.site(),
@@ -50,7 +72,10 @@ pub(crate) fn run(args: &ExportArgs) -> Result<(), Failure> {
             files: FILES,
             jdk,
             command,
-        });
+            doubts: &export.doubts,
+            attempts,
+        })?;
+        return end;
     }
     let mut text = format!(
         "{}\n  written  {}: {}\n  run      {command}\n",
@@ -64,7 +89,56 @@ pub(crate) fn run(args: &ExportArgs) -> Result<(), Failure> {
             finding.jvm.version
         ));
     }
-    crate::print(text.as_bytes())
+    if let Some(attempts) = attempts {
+        text.push_str(&format!("  tried    {}\n", attempts.in_words()));
+    }
+    if attempts.is_none() || !good {
+        for doubt in &export.doubts {
+            text.push_str(&format!("  but      {doubt}\n"));
+        }
+    }
+    crate::print(text.as_bytes())?;
+    end
+}
+
+/// Runs the script as anybody would; its output goes to stderr as it comes.
+fn try_it(
+    args: &ExportArgs,
+    folder: &Path,
+    jdk: Option<&Path>,
+    finding: &Finding,
+) -> Result<Attempts, Failure> {
+    let Some(home) = jdk else {
+        return Err(Failure::environment(format_args!(
+            "--run needs JDK {}; it is not on this machine",
+            finding.jvm.version
+        )));
+    };
+    let cannot =
+        |error: std::io::Error| Failure::environment(format_args!("cannot run {SCRIPT}: {error}"));
+    let mut child = Command::new("sh")
+        .arg(folder.join(SCRIPT))
+        .arg(home)
+        .env("ATTEMPTS", args.attempts.to_string())
+        .env("SECONDS_EACH", args.each.as_secs().max(1).to_string())
+        .env("KEEP_GOING", "1")
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .map_err(cannot)?;
+    let mut output = String::new();
+    let lines = child.stdout.take().map(BufReader::new);
+    for line in lines.into_iter().flat_map(BufReader::lines) {
+        let line = line.map_err(cannot)?;
+        eprintln!("{line}");
+        output.push_str(&line);
+        output.push('\n');
+    }
+    child.wait().map_err(cannot)?;
+    let attempts = Attempts::parse(&output)
+        .ok_or_else(|| Failure::environment(format_args!("{SCRIPT} did not come to its end")))?;
+    attempts.note(folder, &format!("JDK {}", finding.jvm.version))?;
+    Ok(attempts)
 }
 
 /// The finding's input, if the run folder still has it.
@@ -86,8 +160,8 @@ fn jdk_of(finding: &Finding) -> Option<PathBuf> {
             .is_file()
             .then(|| PathBuf::from(home))
     });
-    let release = finding.jvm.version.split(['+', '-']).next();
-    named.or_else(|| Some(Places::from_env().choose(release).ok()?.home))
+    let release = Version::release(&finding.jvm.version);
+    named.or_else(|| Some(Places::from_env().choose(Some(release)).ok()?.home))
 }
 
 impl From<ExportError> for Failure {

@@ -1,7 +1,8 @@
 //! What a finding's numbers and names mean, in words: the same wherever a finding is shown.
 
 use walkfuzz_context::Tier;
-use walkfuzz_record::{Finding, KOfN, KnownMatch};
+use walkfuzz_record::finding::{LiveTry, Portability};
+use walkfuzz_record::{CellState, Finding, KOfN, KnownMatch};
 
 /// What a tier means, in words.
 pub(crate) fn meaning(tier: &str) -> &'static str {
@@ -38,6 +39,35 @@ pub(crate) fn witness(finding: &Finding) -> String {
     }
 }
 
+/// What came of it in a running JVM.
+pub(crate) fn live(live: &LiveTry) -> String {
+    let engine = &live.engine;
+    let reason = live.reason.as_deref();
+    let Portability { k, of, interval } = live.again;
+    let mut text = match (live.state, k) {
+        (CellState::Tried, 0) => format!(
+            "not seen live in {of} moments (under {:.2} %, engine {engine})",
+            100.0 * interval.high
+        ),
+        (CellState::Tried, _) => format!(
+            "happened live at {k} of {of} moments ({:.0} to {:.0} %, engine {engine})",
+            100.0 * interval.low,
+            100.0 * interval.high
+        ),
+        (CellState::NotMet, _) => format!(
+            "not tried live: none of {} moments had its kind of code (engine {engine})",
+            live.others
+        ),
+        (CellState::CouldNotRun | CellState::NotRun, _) => {
+            format!("not tried live: {}", reason.unwrap_or("unknown"))
+        }
+    };
+    if live.deaths > 0 {
+        text.push_str(&format!(", {} JVMs died of it", live.deaths));
+    }
+    text
+}
+
 /// How surely it happens again.
 pub(crate) fn reliability(finding: &Finding) -> String {
     let frozen = finding
@@ -54,7 +84,12 @@ pub(crate) fn reliability(finding: &Finding) -> String {
             portability.k, portability.of
         )
     });
-    let parts: Vec<String> = [frozen, elsewhere].into_iter().flatten().collect();
+    let live = finding.live.iter().map(live);
+    let parts: Vec<String> = [frozen, elsewhere]
+        .into_iter()
+        .flatten()
+        .chain(live)
+        .collect();
     if parts.is_empty() {
         "not examined".to_owned()
     } else {

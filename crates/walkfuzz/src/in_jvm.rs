@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use walkfuzz_harness::campaign::{Role, begin, end_process, summarise};
 use walkfuzz_harness::measure::{guard_costs, step_floor_ns};
+use walkfuzz_harness::snapshots::libfuzzer::catch_interrupts;
 use walkfuzz_harness::snapshots::{SnapshotSession, start_again};
 use walkfuzz_harness::supervisor::LIBFUZZER_INTERRUPTED;
 use walkfuzz_harness::{HarnessError, Mode, Session, Settings, interrupt};
@@ -36,7 +37,7 @@ pub(crate) struct Measured {
 
 pub(crate) fn run(what: &InJvm) -> Result<(), Failure> {
     match *what {
-        InJvm::Trial { ref request } => crate::variants::cell::in_jvm(request),
+        InJvm::Trial { ref request } => crate::variants::trial_process::in_jvm(request),
         InJvm::Step { walks } => step(walks),
         InJvm::Campaign { seconds, ref seeds } => campaign(seconds, seeds),
         InJvm::Guard => {
@@ -176,19 +177,22 @@ fn walk_snapshots(walks: u64, seed: u64, folder: &Path) -> Result<(), Failure> {
             start_again();
             fail(&error)
         });
+    catch_interrupts();
     let began = Instant::now();
     let mut effort = session.finish();
     let cpu_before = effort.cpu_seconds;
-    while effort.walks < walks {
+    while effort.walks < walks && !interrupt::seen() {
         if let Err(error) = session.walk_batches(1_000) {
             fail(&error);
         }
         effort = session.finish();
     }
+    effort = session.end();
     effort.cpu_seconds -= cpu_before;
     say_line(&crate::snapshots::Walked {
         seconds: began.elapsed().as_secs_f64(),
         resident_mb: resident_mb(),
+        run: session.run_folder().path().to_owned(),
         effort,
     })
 }

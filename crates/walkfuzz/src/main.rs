@@ -16,11 +16,13 @@ mod finding_words;
 mod fuzz;
 mod in_jvm;
 mod jdk;
+mod minimise;
 mod replay;
 mod report;
 mod repro;
 mod snapshots;
 mod step;
+mod stress;
 mod table;
 mod tools;
 mod variants;
@@ -41,13 +43,16 @@ fn main() -> ExitCode {
         Command::Step(args) => step::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Replay(args) => replay::run(&args),
+        Command::Minimise(args) => minimise::run(&args),
         Command::Snapshots(SnapshotsCommand::Take(args)) => snapshots::take(&args),
         Command::Snapshots(SnapshotsCommand::Walk(args)) => snapshots::walk(&args),
+        Command::Snapshots(SnapshotsCommand::Live(args)) => snapshots::live(&args),
         Command::Repro(args) => repro::run(&args),
         Command::Export(args) => export::run(&args),
         Command::Explain(args) => explain::run(&args),
         Command::Bench(args) => bench::run(&args),
         Command::Variants(args) => variants::run(&args),
+        Command::Stress(args) => stress::run(&args),
         Command::Corpus(command) => corpus::run(&command),
         Command::Completions { shell } => completions(shell),
         Command::Man => manual(),

@@ -10,6 +10,7 @@ use walkfuzz_capsule::{
 };
 use walkfuzz_jvm::Places;
 use walkfuzz_record::KOfN;
+use walkfuzz_symbols::SymbolTable;
 
 use crate::cli::ReplayArgs;
 use crate::failure::{ENVIRONMENT, Failure, UNKNOWN};
@@ -44,7 +45,7 @@ struct Answer {
 }
 
 pub(crate) fn run(args: &ReplayArgs) -> Result<(), Failure> {
-    let mut capsule = Capsule::read(&args.file).map_err(|error| bad_file(&args.file, error))?;
+    let mut capsule = read(&args.file)?;
     let mut jdks = Jdks::default();
     if let Some(path) = &args.refer {
         let mut small = capsule.clone();
@@ -86,11 +87,12 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<(), Failure> {
     }
 }
 
-fn bad_file(file: &Path, error: FormatError) -> Failure {
-    match error {
+/// Reads a capsule; pages by reference are not there yet.
+pub(crate) fn read(file: &Path) -> Result<Capsule, Failure> {
+    Capsule::read(file).map_err(|error| match error {
         FormatError::Io { .. } => Failure::usage(error),
         error => Failure::usage(format_args!("{}: {error}", file.display())),
-    }
+    })
 }
 
 fn refused(file: &Path, number: i64) -> Failure {
@@ -113,7 +115,7 @@ pub(crate) struct Replayed {
 
 /// Walks the capsule `times` times, in a fresh process each time.
 pub(crate) fn replay(file: &Path, times: u64) -> Result<Replayed, Failure> {
-    let mut capsule = Capsule::read(file).map_err(|error| bad_file(file, error))?;
+    let mut capsule = read(file)?;
     let mut jdks = Jdks::default();
     capsule.resolve(|file| jdks.find(file))?;
     let mut tally = Tally::new(capsule.facts.expected);
@@ -177,9 +179,18 @@ impl Jdks {
                 .chain(found.filter_map(|candidate| candidate.jdk.ok()))
                 .collect()
         });
-        let same = jdks.iter().find(|jdk| jdk.identity == file.identity)?;
+        let same = jdks.iter().find(|jdk| is_build(jdk, &file.identity))?;
         Some(same.libjvm.clone())
     }
+}
+
+/// Whether the JDK's libjvm is the file that a capsule names. Where it has no build id, the whole file's hash counts: pages are taken from it, and
+/// what names a JDK elsewhere is a hash of its exports alone.
+fn is_build(jdk: &walkfuzz_jvm::Jdk, identity: &str) -> bool {
+    if jdk.build_id.is_some() || !identity.starts_with("sha256:") {
+        return jdk.identity == identity;
+    }
+    SymbolTable::load(&jdk.libjvm).is_ok_and(|table| table.identity() == Some(identity))
 }
 
 /// Counts walks.

@@ -1,9 +1,9 @@
 //! `walkfuzz repro`: make it happen again, whatever "it" was given as.
 
 mod answer;
-mod campaign;
+pub(crate) mod campaign;
 mod crash_log;
-mod plan;
+pub(crate) mod plan;
 mod thing;
 
 use std::path::PathBuf;

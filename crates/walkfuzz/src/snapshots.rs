@@ -1,17 +1,22 @@
 //! `walkfuzz snapshots`: `take` starts a process with a JVM for each collector and prints a table of what came of it, `walk` starts
 //! processes without one that walk what was taken.
 
+mod live;
+
 use std::collections::BTreeMap;
-use std::path::Path;
-use std::process::Stdio;
+use std::path::{Path, PathBuf};
+use std::process::{Output, Stdio};
+use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use walkfuzz_harness::interrupt;
 use walkfuzz_harness::snapshots::{Effort, Taken};
 use walkfuzz_jvm::Places;
+use walkfuzz_record::RunFolder;
 
-use crate::child::myself;
-use crate::cli::{TakeArgs, WalkArgs};
-use crate::failure::{FINDINGS, Failure, UNKNOWN};
+use crate::child::{myself, output};
+use crate::cli::{LiveArgs, TakeArgs, WalkArgs};
+use crate::failure::{FINDINGS, Failure, INTERRUPTED, UNKNOWN};
 use crate::table::table;
 
 /// What `--json` prints.
@@ -132,6 +137,8 @@ fn screen(taken: &[Taken], folder: &Path) -> String {
 pub(crate) struct Walked {
     pub(crate) seconds: f64,
     pub(crate) resident_mb: f64,
+    /// Its run folder.
+    pub(crate) run: PathBuf,
     #[serde(flatten)]
     pub(crate) effort: Effort,
 }
@@ -139,32 +146,49 @@ pub(crate) struct Walked {
 pub(crate) fn walk(args: &WalkArgs) -> Result<(), Failure> {
     let mut all: Vec<Walked> = Vec::new();
     for _ in 0..args.repeat {
-        let output = myself()?
+        let mut command = myself()?;
+        command
             .args(["in-jvm", "walk-snapshots"])
             .args([args.walks.to_string(), args.seed.to_string()])
-            .arg(&args.snapshots)
-            .stdin(Stdio::null())
-            .stderr(Stdio::inherit())
-            .output()
-            .map_err(|error| {
-                Failure::environment(format_args!("cannot start this program again: {error}"))
-            })?;
+            .arg(&args.snapshots);
+        if let Some(every) = args.memory {
+            command.env("WALKFUZZ_MEMORY_EDITS", every.to_string());
+        }
+        let output: Output = output(command)?;
         let text = String::from_utf8_lossy(&output.stdout);
         let walked = text
             .lines()
             .find_map(|line| serde_json::from_str(line).ok());
+        // One that was still loading has nothing to say; what the others found stays.
+        if walked.is_none() && interrupt::seen() {
+            break;
+        }
         all.push(walked.ok_or_else(|| {
             Failure::environment(format_args!(
                 "the snapshots could not be walked ({}); its last words stand above",
                 output.status
             ))
         })?);
+        if interrupt::seen() {
+            break;
+        }
     }
     if args.json {
         crate::print_json(&all)?;
     } else {
         let lines: String = all.iter().map(line).collect();
         crate::print(lines.as_bytes())?;
+    }
+    // All processes found the same, or something worse is said below.
+    if let Some(walked) = all.first().filter(|_| !args.no_live && !interrupt::seen()) {
+        let run = RunFolder::open(&walked.run)?;
+        let tried = live::try_findings(&run, Duration::from_secs(u64::from(args.live)))?;
+        if !args.json {
+            crate::print(live::line(tried).as_bytes())?;
+        }
+    }
+    if interrupt::seen() {
+        return Err(Failure::said(INTERRUPTED));
     }
     let same = |pair: &[Walked]| match pair {
         [one, other] => one.effort.chain == other.effort.chain,
@@ -178,6 +202,17 @@ pub(crate) fn walk(args: &WalkArgs) -> Result<(), Failure> {
         );
         Err(Failure::said(FINDINGS))
     }
+}
+
+/// Tries what a run found: `walk_capsule`'s, or one that was ended early.
+pub(crate) fn live(args: &LiveArgs) -> Result<(), Failure> {
+    let run = RunFolder::open(&args.run)?;
+    let tried = live::try_findings(&run, Duration::from_secs(u64::from(args.seconds)))?;
+    crate::print(live::line(tried).as_bytes())?;
+    if interrupt::seen() {
+        return Err(Failure::said(INTERRUPTED));
+    }
+    Ok(())
 }
 
 fn line(walked: &Walked) -> String {
@@ -202,5 +237,19 @@ fn line(walked: &Walked) -> String {
         text.push_str(&format!(", {region} {count}"));
     }
     text.push('\n');
+    let synthetic = &effort.synthetic;
+    if synthetic.walks > 0 || synthetic.without_place > 0 {
+        text.push_str(&format!(
+            "  edited memory (synthetic, counted apart): {} hits in {} walks; {} signatures confirmed, {} not; {} left, {} batches had no word; the untouched walk ended otherwise in {} of {} batches\n",
+            synthetic.hits,
+            synthetic.walks,
+            synthetic.signatures.0,
+            synthetic.signatures.1,
+            synthetic.left,
+            synthetic.without_place,
+            synthetic.changed.0,
+            synthetic.changed.1,
+        ));
+    }
     text
 }

@@ -2,11 +2,15 @@
 
 pub(crate) mod args;
 pub(crate) mod cell;
+mod death;
+mod exchange;
 mod grid;
 mod plan;
 pub(crate) use plan::every as every_jdk;
 mod range;
 pub(crate) mod subject;
+pub(crate) mod trial_process;
+mod watched;
 
 use std::time::{Duration, Instant};
 
@@ -59,6 +63,10 @@ pub(crate) fn run(args: &VariantsArgs) -> Result<(), Failure> {
             patience: share.max(LEAST),
         };
         let cell = cell::run(&subject, place, effort)?;
+        if interrupt::seen() && cell.state != CellState::Tried {
+            // That it has walked nothing says nothing of its JVM.
+            continue;
+        }
         eprintln!("walkfuzz: {}", grid::line(&cell));
         *slot = Some(cell);
     }
@@ -104,7 +112,7 @@ pub(crate) fn run(args: &VariantsArgs) -> Result<(), Failure> {
     }
 }
 
-/// A cell that the budget did not reach.
+/// A cell that the budget did not reach, or that was not begun before an interrupt.
 fn not_run(place: &Place) -> VariantCell {
     VariantCell {
         jdk: place.jdk.version.to_string(),
@@ -115,7 +123,11 @@ fn not_run(place: &Place) -> VariantCell {
             .to_owned(),
         mode: place.mode.name().to_owned(),
         state: CellState::NotRun,
-        reason: Some("the budget was used up".to_owned()),
+        reason: Some(if interrupt::seen() {
+            "interrupted".to_owned()
+        } else {
+            "the budget was used up (--budget)".to_owned()
+        }),
         again: KOfN::new(0, 0),
         frozen: None,
         others: 0,

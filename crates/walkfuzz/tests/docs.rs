@@ -129,6 +129,7 @@ fn variables_are_documented_and_exist() {
     let mut sources = Vec::new();
     for folder in [
         "crates",
+        "stress",
         "scripts",
         ".ci",
         "ci",

@@ -6,10 +6,12 @@
     reason = "a test, which clippy cannot see without the harness"
 )]
 
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::{Command, ExitCode};
 use std::time::{Duration, Instant};
 
+use walkfuzz_capsule::Capsule;
 use walkfuzz_context::generate::blind;
 use walkfuzz_harness::campaign::end_process;
 use walkfuzz_harness::{Mode, Session};
@@ -19,17 +21,28 @@ use walkfuzz_record::{Finding, OutcomeKind, RunFolder};
 /// Set in the process that holds the JVM.
 const CHILD: &str = "WALKFUZZ_EXPLAIN_TEST_CHILD";
 /// How long a fault is looked for. `JavaThread::pd_get_top_frame` in 17 and its like in the others take seconds.
-const LIMIT: Duration = Duration::from_secs(40);
+const LIMIT: Duration = Duration::from_secs(20);
+/// Sessions that look for it.
+const SESSIONS: u32 = 4;
 
 fn main() -> ExitCode {
     if std::env::var_os(CHILD).is_some() {
         fuzz();
     }
-    match Places::from_env().choose(None) {
-        Ok(jdk) => explained(&jdk),
-        Err(error) => println!("skip: {error}"),
+    for feature in [17, 25] {
+        match of(feature) {
+            Some(jdk) => explained(&jdk),
+            None => println!("skip: no JDK {feature} on this machine"),
+        }
     }
     ExitCode::SUCCESS
+}
+
+/// A JDK of this release.
+fn of(feature: u32) -> Option<Jdk> {
+    let found = Places::from_env().discover().into_iter();
+    let mut found = found.filter_map(|candidate| candidate.jdk.ok());
+    found.find(|jdk| jdk.version.feature() == feature)
 }
 
 /// Walks until a fault was examined.
@@ -60,15 +73,19 @@ fn fault(run: &RunFolder) -> Option<Finding> {
 
 fn explained(jdk: &Jdk) {
     let runs = tempfile::tempdir().unwrap();
-    let status = Command::new(std::env::current_exe().unwrap())
-        .env(CHILD, "1")
-        .env("WALKFUZZ_JDK", &jdk.home)
-        .env("WALKFUZZ_RUNS", runs.path())
-        .status()
-        .unwrap();
-    assert!(status.success(), "{status}");
-    let run = RunFolder::latest(runs.path()).unwrap();
-    let finding = fault(&run).expect("a fault was found and examined");
+    // A session examines the first moment of each signature, and that may be one that does not do.
+    let found = (0..SESSIONS).find_map(|_| {
+        let status = Command::new(std::env::current_exe().unwrap())
+            .env(CHILD, "1")
+            .env("WALKFUZZ_JDK", &jdk.home)
+            .env("WALKFUZZ_RUNS", runs.path())
+            .status()
+            .unwrap();
+        assert!(status.success(), "{status}");
+        let run = RunFolder::latest(runs.path()).unwrap();
+        fault(&run).map(|finding| (run, finding))
+    });
+    let (run, finding) = found.expect("a fault was found and examined");
     println!("note: {} on {jdk}", finding.title);
 
     let page = |format: &str| -> String {
@@ -135,6 +152,10 @@ fn explained(jdk: &Jdk) {
         "{moment:#?}"
     );
 
+    if cfg!(target_arch = "x86_64") {
+        needed(&finding, &run, &text);
+    }
+
     let markdown = page("markdown");
     let html = page("html");
     for (page, heading) in [(&markdown, "## The fault"), (&html, "<h2>The fault</h2>")] {
@@ -151,6 +172,44 @@ fn explained(jdk: &Jdk) {
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!(json["finding"]["id"], *finding.id);
     assert!(json["page"]["sections"].as_array().unwrap().len() > 10);
+}
+
+/// The words that the outcome needs are those of the capsule, and have names.
+fn needed(finding: &Finding, run: &RunFolder, text: &str) {
+    let moment = finding.moment.as_ref().unwrap();
+    let path = finding.capsule.path.as_ref();
+    let path = path.unwrap_or_else(|| panic!("{:?}", finding.capsule));
+    let capsule = Capsule::read(&run.path().join(path)).unwrap();
+    let words: BTreeMap<String, String> = capsule
+        .words()
+        .map(|(address, word)| (format!("{:#x}", address.0), format!("{word:#x}")))
+        .collect();
+    assert_eq!(moment.needed_in_all, words.len() as u64);
+    assert!(text.contains("Memory that the outcome needs"));
+    for word in &moment.needed {
+        let value = word.value.as_ref().unwrap();
+        assert_eq!(words.get(&word.address), Some(value), "{word:?}");
+        assert!(text.contains(&word.place), "{word:?}");
+    }
+    let place = |what: &str| moment.needed.iter().any(|word| word.place.contains(what));
+    // Of every fault: whose thread it is, that it is in Java, and where the walk begins.
+    for what in [
+        "this JavaThread: ",
+        "_thread_state",
+        "rip of the walked context",
+    ] {
+        assert!(place(what), "no {what}: {:#?}", moment.needed);
+    }
+    let nameless = "memory of which nothing more is known";
+    let unknown = moment
+        .needed
+        .iter()
+        .filter(|word| word.place.contains(nameless));
+    assert!(
+        unknown.count() * 4 < moment.needed.len(),
+        "{:#?}",
+        moment.needed
+    );
 }
 
 fn walkfuzz(runs: &Path, id: &str) -> Command {

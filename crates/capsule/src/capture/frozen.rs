@@ -83,6 +83,31 @@ impl Frozen {
         facts.collect()
     }
 
+    /// Whether this is an address in libc or in the program that loads libraries: one of the files that a system's libc is made of.
+    pub(crate) fn is_libc(&self, address: u64) -> bool {
+        const NAMES: [&str; 6] = ["libc.so", "libc-", "ld-", "libpthread", "libm.so", "libm-"];
+        self.file_at(address)
+            .is_some_and(|(name, _)| NAMES.iter().any(|begin| name.starts_with(begin)))
+    }
+
+    /// The file that is mapped at an address, and how far from its first byte that is: `libc.so.6+0x8ab00`.
+    pub(crate) fn name_of(&self, address: u64) -> String {
+        self.file_at(address).map_or_else(
+            || format!("{address:#x}"),
+            |(name, offset)| format!("{name}+{offset:#x}"),
+        )
+    }
+
+    fn file_at(&self, address: u64) -> Option<(&str, u64)> {
+        let all = self.maps.all();
+        let mut holding = all
+            .iter()
+            .filter(|mapping| (mapping.span.start.0..mapping.span.end.0).contains(&address));
+        let mapping = holding.next()?;
+        let name = Path::new(&*mapping.path).file_name()?.to_str()?;
+        Some((name, address - mapping.span.start.0 + mapping.offset))
+    }
+
     fn mapped<'a>(&'a self, file: &'a KnownFile) -> impl Iterator<Item = &'a Mapping> {
         let is_file = |mapping: &&Mapping| Path::new(&*mapping.path) == file.path;
         self.maps.all().iter().filter(is_file)
@@ -106,4 +131,27 @@ fn dynamic_section(path: &Path) -> Option<u64> {
 
 fn protection(mapping: &Mapping) -> Protection {
     Protection::new(mapping.readable, mapping.writable, mapping.executable)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dynamic_sections_are_found() {
+        let maps = Maps::parse(&std::fs::read_to_string("/proc/self/maps").unwrap()).unwrap();
+        let libc = maps
+            .all()
+            .iter()
+            .find(|mapping| mapping.path.contains("/libc.so"))
+            .unwrap();
+        let path = Path::new(&*libc.path);
+        let offset = dynamic_section(path).unwrap();
+        assert_eq!(libc.offset, 0, "its first mapping");
+        // A dynamic section begins with a library that is needed (DT_NEEDED).
+        let at = (libc.span.start.0 + offset) as *const u64;
+        // SAFETY: mapped by the dynamic loader, which reads it as well.
+        assert_eq!(unsafe { at.read() }, 1);
+        assert_eq!(dynamic_section(Path::new("/dev/null")), None);
+    }
 }

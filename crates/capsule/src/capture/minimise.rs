@@ -1,4 +1,4 @@
-//! Which lines of memory does the outcome need? All others become zeros.
+//! Which words of memory does the outcome need? All others become zeros.
 //!
 //! What is left explains the walk: the words that the walker looked at and decided on. Deterministic, because the puppet is.
 
@@ -7,10 +7,12 @@ use crate::error::PuppetError;
 use crate::format::limits::PAGE;
 use crate::puppet::Puppet;
 
-/// What is tried at once: a page, half a kilobyte, a line.
-const SIZES: [usize; 3] = [PAGE as usize, 512, LINE];
+/// What is tried at once: a page, half a kilobyte, a line, a word.
+const SIZES: [usize; 4] = [PAGE as usize, 512, LINE, WORD];
 /// Bytes in a line.
 const LINE: usize = 64;
+/// Bytes in a word.
+const WORD: usize = 8;
 
 /// Tries each part of each page of data. Returns how many walks it took.
 pub(crate) fn minimise(puppet: &mut Puppet, facts: &Facts) -> Result<u64, PuppetError> {
@@ -77,7 +79,7 @@ fn without(facts: &Facts, address: u64, size: usize) -> Vec<u8> {
 fn data_pages(puppet: &Puppet) -> Vec<u64> {
     let images = puppet.images().iter();
     images
-        .filter(|(_, image)| !image.protection.execute())
+        .filter(|(_, image)| image.protection.is_data())
         .map(|(&address, _)| address)
         .collect()
 }

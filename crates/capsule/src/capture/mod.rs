@@ -8,26 +8,27 @@
 //!
 //! Contract: the caller has room on its stack for the walk and some kilobytes more, and holds no lock that a forked child would need.
 
-mod again;
 mod frozen;
+mod ground;
 mod minimise;
+mod shim;
 mod whole;
 
 use std::collections::BTreeMap;
-use std::ops::Range;
-use std::path::PathBuf;
-use std::time::{Duration, Instant};
 
-use walkfuzz_context::{Address, Arch, Pc, Sp};
+use walkfuzz_context::{Address, Arch, Sp};
 
 use crate::arch;
-use crate::capsule::{Capsule, Content, Entry, Facts, Page, SafeFetch, VERSION};
+use crate::capsule::{
+    Capsule, Content, Entry, Facts, FramesOutcome, Layout, Outcome, Page, VERSION,
+};
 use crate::error::CaptureError;
 use crate::format::limits::{self, PAGE};
 use crate::outcome::Ended;
-use crate::puppet::{Absent, Puppet, Tracee, Walk, judge};
+use crate::puppet::{Puppet, Tracee};
 
-pub use again::again;
+pub use crate::request::{Effort, Keep, KnownFile, Request};
+pub use ground::Ground;
 
 use frozen::Frozen;
 
@@ -39,71 +40,22 @@ const NEXT_STUB: u64 = 1 << 32;
 /// Room around the replayer's page that must be free as well.
 const STUB_MARGIN: u64 = 1 << 20;
 
-/// A file that a capsule names, and may later [refer](Capsule::refer) to.
-#[derive(Clone, Debug)]
-pub struct KnownFile {
-    /// Where it is, as the mappings name it.
-    pub path: PathBuf,
-    /// Which build it is.
-    pub identity: String,
-}
-
-/// What is to be captured: `function(trace, depth, context)`, ready to be called.
-#[derive(Clone, Debug)]
-pub struct Request {
-    /// The walker.
-    pub function: Pc,
-    /// An `ASGCT_CallTrace`, set up for the call.
-    pub trace: Address,
-    /// The most frames.
-    pub depth: i32,
-    /// A `ucontext_t`.
-    pub context: Address,
-    /// SafeFetch loads of the JVM.
-    pub safefetch: Vec<SafeFetch>,
-    /// Libraries that a debugger should know, libjvm first.
-    pub files: Vec<KnownFile>,
-    /// Whether lines that the outcome does not need become zeros.
-    pub minimise: bool,
-    /// Memory that is kept although this walk does not read it: what is mapped in these ranges and may be accessed. Others start there.
-    pub whole: Vec<Range<u64>>,
-    /// What the capsule says of itself: the walker's name.
-    pub walker: String,
-    /// The finding's signature; empty for a healthy walk.
-    pub signature: String,
-    /// The perturbation's text form.
-    pub perturbation: String,
-    /// The JVM's version.
-    pub jvm: String,
-}
-
-/// How much a capture took.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Effort {
-    /// Until source and verifier stood.
-    pub fork: Duration,
-    /// Until the walk was verified.
-    pub verify: Duration,
-    /// Minimising.
-    pub minimise: Duration,
-    /// Walks that minimising took.
-    pub walks: u64,
-    /// Lines that are not zero, before minimising and after, code left out.
-    pub lines: (usize, usize),
-}
-
 /// Captures the walk that `request` describes.
 ///
 /// # Errors
 /// [`CaptureError`]; [`CaptureError::Unverified`] if the walk depends on more than memory.
 pub fn capture(request: &Request) -> Result<(Capsule, Effort), CaptureError> {
-    let began = Instant::now();
-    let mut effort = Effort::default();
-    let source = Frozen::new(Tracee::spawn()?)?;
-    let mut verifier = Tracee::spawn()?;
-    effort.fork = began.elapsed();
-    let layout = source.layout();
-    let stub = free_pages(&layout).ok_or(CaptureError::NoRoom)?;
+    Ground::of_process(request)?.capsule(&request.keep)
+}
+
+/// What is known before the first walk.
+fn facts_of(
+    request: &Request,
+    source: &Frozen,
+    verifier: &Tracee,
+    layout: &Layout,
+) -> Result<Facts, CaptureError> {
+    let stub = free_pages(layout).ok_or(CaptureError::NoRoom)?;
     let entry = Entry {
         function: request.function,
         trace: request.trace,
@@ -113,63 +65,29 @@ pub fn capture(request: &Request) -> Result<(Capsule, Effort), CaptureError> {
         thread: Address(arch::thread_pointer(&verifier.machine()?)),
         float_control: arch::float_control(&verifier.float_state()?),
     };
-    let mut facts = Facts {
+    Ok(Facts {
         version: VERSION,
         arch: Arch::NATIVE.name().to_owned(),
         page_size: PAGE,
         entry,
         stub: Address(stub),
         safefetch: request.safefetch.clone(),
-        // Known below.
-        expected: crate::capsule::Outcome::Frames(crate::capsule::FramesOutcome {
+        // Known after it.
+        expected: Outcome::Frames(FramesOutcome {
             frames: 0,
             hash: 0,
             near_misses: 0,
         }),
         files: source.files(&request.files),
+        shims: Vec::new(),
+        libc_code: String::new(),
         walker: request.walker.clone(),
-        signature: request.signature.clone(),
-        perturbation: request.perturbation.clone(),
+        signature: request.keep.signature.clone(),
+        perturbation: request.keep.perturbation.clone(),
+        perturbed: request.keep.perturbed.clone(),
         jvm: request.jvm.clone(),
         walkfuzz: env!("CARGO_PKG_VERSION").to_owned(),
-    };
-    verifier.map_stub(stub)?;
-    verifier.set_float_state(&arch::float_at_entry(&entry))?;
-    verifier.write(entry.stack.0, &stub.to_le_bytes())?;
-    let verified = judge(&mut verifier, &Walk::of(&facts), &mut |_, _| {
-        Ok(Absent::Unmapped)
-    })?;
-    let Ended::Outcome(expected) = verified else {
-        return Err(CaptureError::NoOutcome(Box::new(verified)));
-    };
-    facts.expected = expected;
-    let mut puppet = Puppet::empty(verifier, &facts, layout.clone())?;
-    let in_page = (entry.stack.0 % PAGE) as usize;
-    puppet.bring(&source, entry.stack.0, |page| {
-        if let Some(word) = page.get_mut(in_page..in_page + 8) {
-            word.copy_from_slice(&stub.to_le_bytes());
-        }
-    })?;
-    let demanded = puppet.walk_on_demand(&source)?;
-    verified_as(&facts, &demanded)?;
-    effort.verify = began.elapsed() - effort.fork;
-    effort.lines.0 = minimise::lines(&puppet);
-    if request.minimise {
-        let began = Instant::now();
-        effort.walks = minimise::minimise(&mut puppet, &facts)?;
-        effort.minimise = began.elapsed();
-    }
-    effort.lines.1 = minimise::lines(&puppet);
-    let last = puppet.walk()?;
-    verified_as(&facts, &last)?;
-    let mut pages = pages(&puppet)?;
-    whole::add(&source, &layout, &request.whole, &mut pages);
-    let capsule = Capsule {
-        facts,
-        layout,
-        pages,
-    };
-    Ok((capsule, effort))
+    })
 }
 
 fn verified_as(facts: &Facts, ended: &Ended) -> Result<(), CaptureError> {
@@ -218,7 +136,7 @@ fn walk_stack() -> Sp {
 }
 
 /// A place for the replayer's pages.
-fn free_pages(layout: &crate::capsule::Layout) -> Option<u64> {
+fn free_pages(layout: &Layout) -> Option<u64> {
     let room = limits::STUB_PAGES * PAGE + STUB_MARGIN;
     (FIRST_STUB..limits::USER_SPACE)
         .step_by(NEXT_STUB as usize)

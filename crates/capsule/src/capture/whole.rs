@@ -4,16 +4,15 @@ use std::collections::BTreeMap;
 use std::ops::Range;
 
 use crate::capsule::{Content, Layout, Page, Protection};
-use crate::capture::frozen::Frozen;
 use crate::format::limits::{self, PAGE};
-use crate::puppet::Source as _;
+use crate::puppet::Source;
 
 /// The debugger's page and the like count as pages, too.
 const SPARE: u64 = 16;
 
 /// Adds the pages in `ranges` that are not there yet, as the frozen process has them, up to what a file may hold.
 pub(crate) fn add(
-    source: &Frozen,
+    source: &dyn Source,
     layout: &Layout,
     ranges: &[Range<u64>],
     pages: &mut BTreeMap<u64, Page>,

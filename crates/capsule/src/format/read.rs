@@ -25,10 +25,21 @@ impl Capsule {
     /// # Errors
     /// [`FormatError`], which says what is wrong with it.
     pub fn read(path: &Path) -> Result<Self, FormatError> {
-        let bytes = std::fs::read(path).map_err(|source| FormatError::Io {
+        let failed = |source| FormatError::Io {
             path: path.display().to_string(),
             source,
-        })?;
+        };
+        let about = std::fs::metadata(path).map_err(failed)?;
+        // A device or a pipe has no end.
+        if !about.is_file() && !about.is_dir() {
+            return Err(failed(std::io::Error::other("it is no regular file")));
+        }
+        if about.len() > limits::UNPACKED {
+            return Err(FormatError::TooBig {
+                limit: limits::UNPACKED,
+            });
+        }
+        let bytes = std::fs::read(path).map_err(failed)?;
         Self::from_bytes(&bytes)
     }
 
@@ -206,6 +217,7 @@ fn read_facts(bytes: &[u8]) -> Result<Facts, FormatError> {
             limit: limits::SAFEFETCH,
         });
     }
+    check_text(&facts)?;
     let entry = &facts.entry;
     let user = |address: u64| address < limits::USER_SPACE;
     let addresses = [
@@ -233,6 +245,27 @@ fn read_facts(bytes: &[u8]) -> Result<Facts, FormatError> {
         ));
     }
     Ok(facts)
+}
+
+/// Texts are shown on terminals: what moves a cursor or rings a bell is none of them.
+fn check_text(facts: &Facts) -> Result<(), FormatError> {
+    let of_files = facts
+        .files
+        .iter()
+        .flat_map(|file| [&file.name, &file.identity, &file.path]);
+    let own = [
+        &facts.libc_code,
+        &facts.walker,
+        &facts.signature,
+        &facts.perturbation,
+        &facts.jvm,
+        &facts.walkfuzz,
+    ];
+    let mut texts = of_files.chain(own).chain(&facts.shims);
+    if texts.any(|text| text.chars().any(char::is_control)) {
+        return Err(FormatError::BadFacts("a text has control characters"));
+    }
+    Ok(())
 }
 
 fn check_stub(facts: &Facts, layout: &Layout) -> Result<(), FormatError> {

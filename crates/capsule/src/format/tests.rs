@@ -238,6 +238,58 @@ fn facts_must_make_sense() {
 }
 
 #[test]
+fn texts_that_steer_terminals_are_refused() {
+    for change in [
+        (|facts| facts.signature.push('\u{1b}')) as fn(&mut Facts),
+        |facts| facts.perturbation.push('\u{7}'),
+        |facts| facts.jvm.push('\n'),
+        |facts| facts.walker.push('\r'),
+        |facts| facts.walkfuzz.push('\0'),
+        |facts| facts.libc_code.push('\u{9b}'),
+        |facts| facts.shims.push("\u{1b}[2J".into()),
+        |facts| facts.files[0].name.push('\u{8}'),
+        |facts| facts.files[0].path.push('\n'),
+        |facts| facts.files[0].identity.push('\u{1b}'),
+    ] {
+        let error = changed(|capsule| change(&mut capsule.facts));
+        assert!(
+            matches!(error, FormatError::BadFacts(what) if what.contains("control")),
+            "{error}"
+        );
+    }
+}
+
+#[test]
+fn endless_and_huge_files_are_not_read() {
+    let error = Capsule::read(std::path::Path::new("/dev/zero")).unwrap_err();
+    assert!(error.to_string().contains("no regular file"), "{error}");
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("huge.wfcap");
+    // 10 GB, none of it on the disk.
+    let file = std::fs::File::create(&path).unwrap();
+    file.set_len(10 << 30).unwrap();
+    let error = Capsule::read(&path).unwrap_err();
+    assert!(matches!(error, FormatError::TooBig { .. }), "{error}");
+}
+
+#[test]
+fn a_flipped_bit_of_the_file_never_makes_another_capsule() {
+    let capsule = sample();
+    let packed = capsule.to_bytes().unwrap();
+    let mut refused = 0;
+    for at in 0..packed.len() {
+        let mut packed = packed.clone();
+        packed[at] ^= 1 << (at % 8);
+        match Capsule::from_bytes(&packed) {
+            Ok(read) => assert_eq!(read, capsule, "byte {at}"),
+            Err(FormatError::Compression(_)) => refused += 1,
+            Err(error) => panic!("byte {at}: {error}"),
+        }
+    }
+    assert!(refused + 16 > packed.len(), "{refused} of {}", packed.len());
+}
+
+#[test]
 fn every_changed_byte_is_read_or_refused() {
     // Every byte of headers and notes; a sample of the pages.
     let core = sample().to_core();

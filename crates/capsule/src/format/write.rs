@@ -96,7 +96,10 @@ impl Capsule {
     /// zstd's, which has run out of memory.
     pub fn to_bytes(&self) -> std::io::Result<Vec<u8>> {
         let many = self.pages.len() > MANY_PAGES;
-        zstd::bulk::compress(&self.to_core(), if many { LEVEL_OF_MANY } else { LEVEL })
+        let mut packer = zstd::bulk::Compressor::new(if many { LEVEL_OF_MANY } else { LEVEL })?;
+        // A flipped bit is found before anything of the file is believed.
+        packer.include_checksum(true)?;
+        packer.compress(&self.to_core())
     }
 
     /// Writes the file, in one piece: who reads it meanwhile sees all of it or nothing.

@@ -2,13 +2,12 @@
 //!
 //! One thread. After [`Plan::new`] nothing allocates. The signal handler uses statics alone, for the thread pointer may be the capsule's.
 
-use std::cell::UnsafeCell;
 use std::ptr;
 use std::ptr::NonNull;
 
 use libc::{c_int, c_void, siginfo_t, ucontext_t};
 use seccompiler::BpfProgram;
-use walkfuzz_context::{Address, Registers};
+use walkfuzz_context::{Address, Pc, Sp};
 
 use crate::arch;
 use crate::capsule::{
@@ -20,10 +19,8 @@ use crate::format::limits::PAGE;
 use crate::in_process::report::{COLLISION, DONE, NO_FILTER, Report};
 use crate::outcome::Ended;
 use crate::puppet::{Absent, SEGV_ACCERR, SEGV_MAPERR, missing};
+use crate::walking::{self, SIGNAL_STACK, Shared, TICK_US, Walking, set_clock, take_signal_stack};
 
-/// CPU time between two ticks; two in one walk are a hang.
-const TICK_US: i64 = 250_000;
-const SIGNAL_STACK: usize = 256 << 10;
 /// Bytes that are compared and copied at once.
 const LINE: usize = 64;
 /// How many changed lines are put back one by one. A walk that changes more costs more.
@@ -73,26 +70,13 @@ impl Plan {
 /// What handler and walks share.
 struct State {
     plan: *const Plan,
-    /// A walk is under way.
-    walking: bool,
-    near_misses: u32,
-    ticks: u32,
-    /// How the walk ended, if not by returning.
-    ended: Option<Ended>,
+    walking: Walking,
 }
 
-struct Shared(UnsafeCell<State>);
-
-// SAFETY: used by the one thread of the child and its handler, which runs only while that thread is in the walk.
-unsafe impl Sync for Shared {}
-
-static STATE: Shared = Shared(UnsafeCell::new(State {
+static STATE: Shared<State> = Shared::new(State {
     plan: ptr::null(),
-    walking: false,
-    near_misses: 0,
-    ticks: 0,
-    ended: None,
-}));
+    walking: Walking::NONE,
+});
 
 /// Runs the plan and ends the process.
 pub(crate) fn run(plan: &mut Plan, filter: &BpfProgram, report: NonNull<Report>) -> ! {
@@ -102,13 +86,14 @@ pub(crate) fn run(plan: &mut Plan, filter: &BpfProgram, report: NonNull<Report>)
         (report.state, report.address) = (COLLISION, address);
         exit(1);
     }
-    handle_signals(plan);
-    if seccompiler::apply_filter(filter).is_err() {
-        report.state = NO_FILTER;
-        exit(1);
-    }
+    // SAFETY: no walk is under way. The plan does not move any more.
+    unsafe { (*STATE.get()).plan = plan };
+    handle_signals(on_signal, &mut plan.signal_stack);
+    set_clock(TICK_US);
+    confine(filter, report);
     let mut changed_is_known = false;
     let mut last = None;
+    let mut last_is_identical = false;
     for _ in 0..plan.times {
         if !changed_is_known {
             changed_is_known = last.is_some();
@@ -119,10 +104,11 @@ pub(crate) fn run(plan: &mut Plan, filter: &BpfProgram, report: NonNull<Report>)
         if last != Some(ended) {
             // Another walk than the last one has written elsewhere.
             changed_is_known = false;
+            last_is_identical = plan.expected.is(&ended);
+            last = Some(ended);
         }
-        last = Some(ended);
         report.walks += 1;
-        if plan.expected.is(&ended) {
+        if last_is_identical {
             report.identical += 1;
         } else {
             report.note(&ended);
@@ -130,6 +116,46 @@ pub(crate) fn run(plan: &mut Plan, filter: &BpfProgram, report: NonNull<Report>)
     }
     report.state = DONE;
     exit(0)
+}
+
+/// Faults and leaves, as often as that, and ends the process.
+pub(crate) fn fault_only(
+    times: u64,
+    signal_stack: &mut [u8],
+    filter: &BpfProgram,
+    report: NonNull<Report>,
+) -> ! {
+    // SAFETY: as in `run`.
+    let report = unsafe { &mut *report.as_ptr() };
+    handle_signals(leave_only, signal_stack);
+    confine(filter, report);
+    for _ in 0..times {
+        // SAFETY: nothing is mapped there, nothing was pushed, and the handler is installed.
+        unsafe { arch::enter(&NOWHERE) };
+        report.walks += 1;
+        report.identical += 1;
+    }
+    report.state = DONE;
+    exit(0)
+}
+
+/// A call that faults at once.
+const NOWHERE: Entry = Entry {
+    function: Pc(0),
+    trace: Address(0),
+    depth: 0,
+    context: Address(0),
+    stack: Sp(0),
+    thread: Address(0),
+    float_control: 0,
+};
+
+/// Gives up system calls, or ends the process.
+fn confine(filter: &BpfProgram, report: &mut Report) {
+    if seccompiler::apply_filter(filter).is_err() {
+        report.state = NO_FILTER;
+        exit(1);
+    }
 }
 
 fn exit(code: i32) -> ! {
@@ -163,20 +189,18 @@ fn map(plan: &Plan) -> Result<(), u64> {
     Ok(())
 }
 
-fn handle_signals(plan: &mut Plan) {
-    let state = STATE.0.get();
-    // SAFETY: no walk is under way; the handler is installed before the first one, with a stack of its own.
+type Handler = unsafe extern "C" fn(c_int, *mut siginfo_t, *mut c_void);
+
+/// Installs a handler that may be left without a return to the kernel: its signals are not blocked while it runs. `stack` lives as long as the
+/// process.
+fn handle_signals(handler: Handler, stack: &mut [u8]) {
+    // SAFETY: no walk is under way; the handler is installed before the first one. All-zero is a valid action and a valid set.
     unsafe {
-        (*state).plan = plan;
-        let stack = libc::stack_t {
-            ss_sp: plan.signal_stack.as_mut_ptr().cast(),
-            ss_flags: 0,
-            ss_size: plan.signal_stack.len(),
-        };
-        libc::sigaltstack(&stack, ptr::null_mut());
+        // Without it the first fault ends the process, as without a handler.
+        let _ = take_signal_stack(stack);
         let mut action: libc::sigaction = std::mem::zeroed();
-        action.sa_sigaction = on_signal as *const () as usize;
-        action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK;
+        action.sa_sigaction = handler as *const () as usize;
+        action.sa_flags = libc::SA_SIGINFO | libc::SA_ONSTACK | libc::SA_NODEFER;
         for signal in [
             libc::SIGSEGV,
             libc::SIGBUS,
@@ -191,20 +215,6 @@ fn handle_signals(plan: &mut Plan) {
         let mut none: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&mut none);
         libc::sigprocmask(libc::SIG_SETMASK, &none, ptr::null_mut());
-        let tick = libc::timeval {
-            tv_sec: 0,
-            tv_usec: TICK_US,
-        };
-        let timer = libc::itimerval {
-            it_interval: tick,
-            it_value: tick,
-        };
-        libc::syscall(
-            libc::SYS_setitimer,
-            libc::ITIMER_PROF,
-            &raw const timer,
-            ptr::null_mut::<c_void>(),
-        );
     }
 }
 
@@ -240,21 +250,16 @@ fn restore(plan: &Plan) {
 }
 
 fn walk(plan: &Plan) -> Ended {
-    let state = STATE.0.get();
-    // SAFETY: the handler, which also uses the state, runs only within `enter`; `enter` comes back here whatever the walk does, or the process
-    // ends.
-    unsafe {
-        (*state).near_misses = 0;
-        (*state).ticks = 0;
-        (*state).ended = None;
-        (*state).walking = true;
-        arch::enter(&plan.entry);
-        (*state).walking = false;
-        match (*state).ended {
-            Some(ended) => ended,
-            None => Ended::Outcome(returned(plan, (*state).near_misses)),
-        }
-    }
+    let state = STATE.get();
+    // SAFETY: the capsule is mapped, and the handlers are installed; this is the only thread.
+    let (ended, near_misses) = unsafe {
+        let walking = &raw mut (*state).walking;
+        (
+            walking::walk(walking, &plan.entry),
+            (*walking).near_misses(),
+        )
+    };
+    ended.unwrap_or_else(|| Ended::Outcome(returned(plan, near_misses)))
 }
 
 /// As the judge reads it.
@@ -293,62 +298,75 @@ fn returned(plan: &Plan, near_misses: u32) -> Outcome {
 unsafe extern "C" fn on_signal(signal: c_int, info: *mut siginfo_t, context: *mut c_void) {
     let context = context.cast::<ucontext_t>();
     // SAFETY: the kernel's arguments, here and below; the interrupted code is the walk, which does not use the state.
-    let state = unsafe { &mut *STATE.0.get() };
+    let State { plan, walking } = unsafe { &mut *STATE.get() };
     if signal == libc::SIGPROF {
-        state.ticks += 1;
-        if state.walking && state.ticks >= 2 {
-            state.ended = Some(Ended::Hang);
-            // SAFETY: see above.
-            unsafe { arch::leave(context) };
+        if walking.tick() {
+            // SAFETY: a walk is under way; SIGPROF is not blocked.
+            unsafe { arch::leave_at_once() };
         }
         return;
     }
-    if !state.walking {
+    if !walking.under_way() {
         // Our own fault: the child is of no use any more.
         exit(2);
     }
     // SAFETY: set before the handlers were installed, and never changed.
-    let plan = unsafe { &*state.plan };
+    let plan = unsafe { &**plan };
     // SAFETY: see above.
-    let (registers, code, address): (Registers, c_int, u64) = unsafe {
+    let ended = unsafe { fault(plan, walking, signal, info, context) };
+    if let Some(ended) = ended {
+        walking.end(ended);
+        // SAFETY: a walk is under way; no signal is blocked.
+        unsafe { arch::leave_at_once() };
+    }
+}
+
+/// The least that a handler can do.
+unsafe extern "C" fn leave_only(_: c_int, _: *mut siginfo_t, _: *mut c_void) {
+    // SAFETY: `fault_only` is in its call; no signal is blocked.
+    unsafe { arch::leave_at_once() }
+}
+
+/// How the walk ended; `None` if it goes on.
+///
+/// # Safety
+/// The arguments are a handler's, which interrupted a walk.
+unsafe fn fault(
+    plan: &Plan,
+    walking: &mut Walking,
+    signal: c_int,
+    info: *mut siginfo_t,
+    context: *mut ucontext_t,
+) -> Option<Ended> {
+    if signal == libc::SIGSYS {
+        // SAFETY: the caller's promise.
+        let number = unsafe { arch::refused_system_call(context) };
+        return Some(Ended::SystemCall(number));
+    }
+    // SAFETY: the caller's promise.
+    let (registers, mut code, address) = unsafe {
         (
-            arch::context_registers(context),
+            walkfuzz_guard::read_registers(context),
             (*info).si_code,
             (*info).si_addr() as u64,
         )
     };
-    let ended = if signal == libc::SIGSYS {
-        // SAFETY: see above.
-        Ended::SystemCall(unsafe { arch::refused_system_call(context) })
-    } else {
-        let pc = registers.pc();
-        let fetch = plan.safefetch.iter().find(|fetch| fetch.fault == pc);
-        let mut code = code;
-        let mut absent = Absent::Unmapped;
-        if signal == libc::SIGSEGV && code == SEGV_MAPERR {
-            absent = missing(&plan.layout, |page| plan.addresses.contains(&page), address);
-            if absent == Absent::Forbidden {
-                code = SEGV_ACCERR;
-            }
+    if signal == libc::SIGSEGV && code == SEGV_MAPERR {
+        match missing(&plan.layout, |page| plan.addresses.contains(&page), address) {
+            Absent::Forbidden => code = SEGV_ACCERR,
+            Absent::Missing => return Some(Ended::MissingPage(Address(address))),
+            Absent::Unmapped | Absent::Brought => {}
         }
-        match (absent, fetch) {
-            (Absent::Missing, _) => Ended::MissingPage(Address(address)),
-            (_, Some(fetch)) if matches!(signal, libc::SIGSEGV | libc::SIGBUS) => {
-                state.near_misses += 1;
-                // SAFETY: see above.
-                unsafe { arch::set_context_pc(context, fetch.continuation.0) };
-                return;
-            }
-            _ => Ended::Outcome(Outcome::Fault(FaultOutcome {
-                signal,
-                code,
-                address: Address(address),
-                registers,
-                near_misses: state.near_misses,
-            })),
-        }
-    };
-    state.ended = Some(ended);
-    // SAFETY: see above.
-    unsafe { arch::leave(context) };
+    }
+    // SAFETY: the caller's promise.
+    if unsafe { walking.go_on(&plan.safefetch, signal, registers.pc(), context) } {
+        return None;
+    }
+    Some(Ended::Outcome(Outcome::Fault(FaultOutcome {
+        signal,
+        code,
+        address: Address(address),
+        registers,
+        near_misses: walking.near_misses(),
+    })))
 }

@@ -2,6 +2,7 @@
 //!
 //! The child has no handlers: what the JVM's handler would do at a SafeFetch load, the judge does. Every other fault ends the walk.
 
+mod permission;
 mod tracee;
 
 use std::collections::BTreeMap;
@@ -17,14 +18,13 @@ use crate::capsule::{
 use crate::error::PuppetError;
 use crate::format::limits::PAGE;
 use crate::outcome::Ended;
+use crate::walking::TICKS;
 
 pub(crate) use tracee::{Stop, Tracee};
 
 /// Of `<asm-generic/siginfo.h>`: the address is not mapped; it is, but not for this.
 pub(crate) const SEGV_MAPERR: i32 = 1;
 pub(crate) const SEGV_ACCERR: i32 = 2;
-/// Ticks within one walk that make it a hang.
-const TICKS: u32 = 2;
 
 /// A page of the puppet's.
 #[derive(Debug)]
@@ -154,27 +154,74 @@ impl Puppet {
         Ok(ended)
     }
 
-    /// Brings one page, and changes it.
-    pub(crate) fn bring(
-        &mut self,
-        source: &dyn Source,
-        address: u64,
-        change: impl FnOnce(&mut PageBytes),
-    ) -> Result<(), PuppetError> {
-        let page = address & !(PAGE - 1);
-        let protection = self.layout.find(Address(page)).unwrap_or_default();
-        bring(
-            &mut self.tracee,
-            &mut self.images,
-            source,
-            address,
-            protection,
-        )?;
-        if let Some(image) = self.images.get_mut(&page) {
-            change(&mut image.bytes);
-            self.tracee.write(page, &image.bytes[..])?;
+    /// Brings the page that holds `address`, if it is not there yet.
+    ///
+    /// # Errors
+    /// [`PuppetError::Map`] if there is none.
+    pub(crate) fn bring(&mut self, source: &dyn Source, address: u64) -> Result<(), PuppetError> {
+        let protection = self.layout.find(Address(address)).unwrap_or_default();
+        let (tracee, images) = (&mut self.tracee, &mut self.images);
+        match bring(tracee, images, source, address, protection)? {
+            Absent::Missing => Err(PuppetError::Map {
+                address,
+                source: io::ErrorKind::NotFound.into(),
+            }),
+            _ => Ok(()),
         }
+    }
+
+    /// Gives all pages back. What it then walks, `facts` say.
+    pub(crate) fn forget(&mut self, facts: &Facts) -> Result<(), PuppetError> {
+        self.tracee.unmap_all_but(facts.stub.0)?;
+        self.images.clear();
+        self.changed = Some(Vec::new());
+        self.last = None;
+        self.expect(facts);
         Ok(())
+    }
+
+    /// Adds a page.
+    pub(crate) fn add(
+        &mut self,
+        address: u64,
+        protection: Protection,
+        bytes: &PageBytes,
+    ) -> Result<(), PuppetError> {
+        self.tracee.map(address, 1, protection)?;
+        self.tracee.write(address, bytes)?;
+        let bytes = Box::new(*bytes);
+        self.images.insert(address, Image { protection, bytes });
+        Ok(())
+    }
+
+    /// Takes a page away.
+    pub(crate) fn remove(&mut self, address: u64) -> Result<(), PuppetError> {
+        self.images.remove(&address);
+        self.tracee.unmap(address, 1)
+    }
+
+    /// Where in pages of data this word stands when the walk begins: page and offset.
+    pub(crate) fn find(&self, word: u64) -> Vec<(u64, usize)> {
+        let wanted = word.to_le_bytes();
+        let data = self
+            .images
+            .iter()
+            .filter(|(_, image)| !image.protection.execute());
+        data.flat_map(|(&page, image)| {
+            let words = image.bytes.as_chunks::<8>().0.iter().enumerate();
+            words.filter_map(move |(index, word)| (*word == wanted).then_some((page, index * 8)))
+        })
+        .collect()
+    }
+
+    /// Walks as `facts` say from now on.
+    pub(crate) fn expect(&mut self, facts: &Facts) {
+        self.walk = Walk::of(facts);
+    }
+
+    /// What was mapped.
+    pub(crate) fn layout(&self) -> &Layout {
+        &self.layout
     }
 
     /// The pages.
@@ -182,7 +229,7 @@ impl Puppet {
         &self.images
     }
 
-    /// Changes what a page holds when the walk begins.
+    /// Changes what a page holds when the walk begins. The page is as it is then.
     pub(crate) fn set(&mut self, page: u64, at: usize, bytes: &[u8]) -> Result<(), PuppetError> {
         let Some(target) = self
             .images
@@ -191,6 +238,9 @@ impl Puppet {
         else {
             return Ok(());
         };
+        if target == bytes {
+            return Ok(());
+        }
         target.copy_from_slice(bytes);
         // The next walk may write elsewhere, and what it writes to may look unchanged now.
         self.changed = None;
@@ -199,7 +249,7 @@ impl Puppet {
     }
 
     /// Makes the memory what it is when the walk begins.
-    fn restore(&mut self) -> Result<(), PuppetError> {
+    pub(crate) fn restore(&mut self) -> Result<(), PuppetError> {
         if self.changed.is_none() {
             let changed = self.changed_pages()?;
             self.changed = Some(changed);
@@ -250,10 +300,10 @@ fn bring(
     if images.contains_key(&page) {
         return Ok(Absent::Unmapped);
     }
-    let bytes = source.page(page).map_err(|source| PuppetError::System {
-        what: "read a page of the frozen process",
-        source,
-    })?;
+    // Not in the file, or behind the end of a mapped one.
+    let Ok(bytes) = source.page(page) else {
+        return Ok(Absent::Missing);
+    };
     tracee.map(page, 1, protection)?;
     tracee.write(page, &bytes[..])?;
     images.insert(page, Image { protection, bytes });

@@ -212,6 +212,25 @@ impl Memory {
         true
     }
 
+    /// Makes `word` what walks find at `address`, and returns what they found before. `None` if it is not the address of a word on a page that a
+    /// program may write. Stays until it is edited back, or another snapshot is shown.
+    pub(crate) fn edit(&mut self, address: u64, word: u64) -> Option<u64> {
+        // What is kept of a page must be what the next walk shall find.
+        self.restore();
+        let page = page_of(address);
+        if !address.is_multiple_of(8) || !self.changed.contains(&page) && !self.open(page) {
+            return None;
+        }
+        let index = self.changed.iter().position(|changed| *changed == page)?;
+        let at = (address - page) as usize;
+        let kept = self.saved.get_mut(index)?;
+        let kept = kept.get_mut(at..)?.first_chunk_mut::<8>()?;
+        let before = u64::from_le_bytes(std::mem::replace(kept, word.to_le_bytes()));
+        // The page may be closed before the next walk writes to it.
+        self.restore();
+        Some(before)
+    }
+
     /// Puts back what walks wrote.
     pub(crate) fn restore(&mut self) {
         for (page, saved) in self.changed.iter().zip(&self.saved) {

@@ -129,6 +129,13 @@ impl Resident {
         Ok(())
     }
 
+    /// Makes `word` what walks of the shown snapshot find at `address`; what they found before. `None`, and nothing is edited, if that is not the
+    /// address of a word on a page that a program may write. Stays until it is edited back, or another snapshot is shown.
+    pub fn edit(&mut self, address: Address, word: u64) -> Option<u64> {
+        self.shown?;
+        self.memory.edit(address.0, word)
+    }
+
     /// Walks the shown snapshot from `registers`, as when it was taken but for them and for `depth`.
     ///
     /// Allocates nothing.
@@ -141,7 +148,7 @@ impl Resident {
         entry.depth = depth.clamp(1, kept.entry.depth);
         let context = kept.entry.context.0 as *mut libc::ucontext_t;
         // SAFETY: the pages of the context are mapped, and writable since `show`.
-        unsafe { arch::set_context_registers(context, registers) };
+        unsafe { walkfuzz_guard::write_registers(context, registers) };
         match signals::walk(&entry) {
             Walk::Ended(ended) => ended,
             Walk::Returned { near_misses } => {

@@ -1,6 +1,5 @@
 //! Faults of walks: pages to be opened, SafeFetch loads, hangs, ends. The handlers run on a stack of their own and allocate nothing.
 
-use std::cell::UnsafeCell;
 use std::ptr;
 
 use libc::{c_int, c_void, siginfo_t, ucontext_t};
@@ -13,10 +12,8 @@ use crate::outcome::Ended;
 use crate::puppet::{SEGV_ACCERR, SEGV_MAPERR};
 use crate::resident::memory::{Memory, Place};
 use crate::resident::page_of;
+use crate::walking::{self, SIGNAL_STACK, Shared, TICK_US, Walking, set_clock, take_signal_stack};
 
-const SIGNAL_STACK: usize = 256 << 10;
-/// CPU time between two ticks; two in one walk are a hang.
-const TICK_US: i64 = 250_000;
 const SIGNALS: [c_int; 6] = [
     libc::SIGSEGV,
     libc::SIGBUS,
@@ -42,43 +39,28 @@ pub(crate) enum Walk {
 
 struct State {
     memory: *mut Memory,
-    walking: bool,
-    near_misses: u32,
-    ticks: u32,
-    ended: Option<Ended>,
+    walking: Walking,
     /// Handlers of this program's that run with its thread pointer.
     wrapped: [usize; NUMBERS],
 }
 
-struct Shared(UnsafeCell<State>);
-
-// SAFETY: used by the one thread that walks, and by handlers while it is in a walk.
-unsafe impl Sync for Shared {}
-
-static STATE: Shared = Shared(UnsafeCell::new(State {
+static STATE: Shared<State> = Shared::new(State {
     memory: ptr::null_mut(),
-    walking: false,
-    near_misses: 0,
-    ticks: 0,
-    ended: None,
+    walking: Walking::NONE,
     wrapped: [0; NUMBERS],
-}));
+});
 
 /// Installs handlers and timer for walks in `memory`, which must live until [`give_back`]. Returns the handlers' stack, for as long.
 pub(crate) fn take(memory: &mut Memory) -> Result<Vec<u8>, ResidentError> {
     let mut stack = vec![0_u8; SIGNAL_STACK];
-    let state = STATE.0.get();
+    let state = STATE.get();
     // SAFETY: no walk is under way; the stack's buffer does not move with its vector.
     unsafe {
         (*state).memory = memory;
-        let signal_stack = libc::stack_t {
-            ss_sp: stack.as_mut_ptr().cast(),
-            ss_flags: 0,
-            ss_size: stack.len(),
-        };
-        if libc::sigaltstack(&signal_stack, ptr::null_mut()) != 0 {
-            return Err(PuppetError::last("set the signal stack").into());
-        }
+        take_signal_stack(&mut stack).map_err(|source| PuppetError::System {
+            what: "set the signal stack",
+            source,
+        })?;
         let mut unblocked: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&mut unblocked);
         for signal in SIGNALS {
@@ -87,13 +69,13 @@ pub(crate) fn take(memory: &mut Memory) -> Result<Vec<u8>, ResidentError> {
         }
         libc::sigprocmask(libc::SIG_UNBLOCK, &unblocked, ptr::null_mut());
     }
-    set_timer(TICK_US);
+    set_clock(TICK_US);
     Ok(stack)
 }
 
 /// Gives the signals back.
 pub(crate) fn give_back() {
-    set_timer(0);
+    set_clock(0);
     for signal in SIGNALS {
         // SAFETY: the default, as it was.
         unsafe { libc::signal(signal, libc::SIG_DFL) };
@@ -106,7 +88,7 @@ pub(crate) fn give_back() {
     // SAFETY: no handler is running; no walk is under way.
     unsafe {
         libc::sigaltstack(&none, ptr::null_mut());
-        (*STATE.0.get()).memory = ptr::null_mut();
+        (*STATE.get()).memory = ptr::null_mut();
     }
 }
 
@@ -120,7 +102,7 @@ pub fn with_own_thread_pointer(signal: c_int) {
         let ours = arch::handler as *const () as usize;
         let slot = usize::try_from(signal)
             .ok()
-            .and_then(|signal| (*STATE.0.get()).wrapped.get_mut(signal));
+            .and_then(|signal| (*STATE.get()).wrapped.get_mut(signal));
         if let Some(slot) = slot
             && ![libc::SIG_DFL, libc::SIG_IGN, ours].contains(&own)
         {
@@ -142,42 +124,16 @@ unsafe fn install(signal: c_int) {
     }
 }
 
-fn set_timer(microseconds: i64) {
-    let tick = libc::timeval {
-        tv_sec: 0,
-        tv_usec: microseconds,
-    };
-    let timer = libc::itimerval {
-        it_interval: tick,
-        it_value: tick,
-    };
-    // SAFETY: plain values.
-    unsafe {
-        libc::syscall(
-            libc::SYS_setitimer,
-            libc::ITIMER_PROF,
-            &raw const timer,
-            ptr::null_mut::<c_void>(),
-        );
-    }
-}
-
 /// Calls the walker of the shown snapshot.
 pub(crate) fn walk(entry: &Entry) -> Walk {
-    let state = STATE.0.get();
-    // SAFETY: the handler, which also uses the state, runs only within `enter`; `enter` comes back here whatever the walk does, or the process
-    // ends. The snapshot is mapped.
+    let state = STATE.get();
+    // SAFETY: the snapshot is mapped, and the handlers are installed; one thread walks.
     unsafe {
-        (*state).near_misses = 0;
-        (*state).ticks = 0;
-        (*state).ended = None;
-        (*state).walking = true;
-        arch::enter(entry);
-        (*state).walking = false;
-        match (*state).ended {
+        let walking = &raw mut (*state).walking;
+        match walking::walk(walking, entry) {
             Some(ended) => Walk::Ended(ended),
             None => Walk::Returned {
-                near_misses: (*state).near_misses,
+                near_misses: (*walking).near_misses(),
             },
         }
     }
@@ -190,11 +146,9 @@ pub(crate) unsafe extern "C" fn on_signal(
     context: *mut c_void,
 ) {
     // SAFETY: see `walk`; outside of it nobody holds the state.
-    let state = unsafe { &mut *STATE.0.get() };
+    let state = unsafe { &mut *STATE.get() };
     if signal == libc::SIGPROF {
-        state.ticks += 1;
-        if state.walking && state.ticks >= 2 {
-            state.ended = Some(Ended::Hang);
+        if state.walking.tick() {
             // SAFETY: the kernel's context, of a walk.
             unsafe { arch::leave(context.cast()) };
         }
@@ -212,7 +166,7 @@ pub(crate) unsafe extern "C" fn on_signal(
         }
         return;
     }
-    if !state.walking {
+    if !state.walking.under_way() {
         // A fault of this program's own: the instruction faults again, and the process ends as it would have.
         // SAFETY: async-signal-safe.
         unsafe { libc::signal(signal, libc::SIG_DFL) };
@@ -221,9 +175,9 @@ pub(crate) unsafe extern "C" fn on_signal(
     // SAFETY: set before the handlers were installed; the walk does not use it.
     let memory = unsafe { &mut *state.memory };
     // SAFETY: the kernel's arguments.
-    let ended = unsafe { fault(memory, &mut state.near_misses, signal, info, context.cast()) };
+    let ended = unsafe { fault(memory, &mut state.walking, signal, info, context.cast()) };
     if let Some(ended) = ended {
-        state.ended = Some(ended);
+        state.walking.end(ended);
         // SAFETY: as above.
         unsafe { arch::leave(context.cast()) };
     }
@@ -235,7 +189,7 @@ pub(crate) unsafe extern "C" fn on_signal(
 /// The arguments are a handler's, which interrupted a walk.
 unsafe fn fault(
     memory: &mut Memory,
-    near_misses: &mut u32,
+    walking: &mut Walking,
     signal: c_int,
     info: *mut siginfo_t,
     context: *mut ucontext_t,
@@ -245,7 +199,7 @@ unsafe fn fault(
         (
             (*info).si_code,
             (*info).si_addr() as u64,
-            arch::context_registers(context),
+            walkfuzz_guard::read_registers(context),
             arch::was_write(context),
         )
     };
@@ -265,14 +219,8 @@ unsafe fn fault(
             Place::Unmapped => code = SEGV_MAPERR,
         }
     }
-    let pc = registers.pc();
-    let mut fetches = memory.safefetch.iter();
-    if let Some(fetch) = fetches.find(|fetch| fetch.fault == pc)
-        && matches!(signal, libc::SIGSEGV | libc::SIGBUS)
-    {
-        *near_misses += 1;
-        // SAFETY: the caller's promise.
-        unsafe { arch::set_context_pc(context, fetch.continuation.0) };
+    // SAFETY: the caller's promise.
+    if unsafe { walking.go_on(&memory.safefetch, signal, registers.pc(), context) } {
         return None;
     }
     Some(Ended::Outcome(Outcome::Fault(FaultOutcome {
@@ -280,6 +228,6 @@ unsafe fn fault(
         code,
         address: Address(address),
         registers,
-        near_misses: *near_misses,
+        near_misses: walking.near_misses(),
     })))
 }

@@ -8,7 +8,6 @@ use std::os::unix::fs::FileExt as _;
 
 use walkfuzz_context::{Arch, Registers};
 
-use crate::arch;
 use crate::capsule::{Capsule, Content, Entry, Layout, PageBytes, Protection, SafeFetch};
 use crate::error::{PuppetError, ResidentError};
 use crate::format::limits::PAGE;
@@ -107,7 +106,7 @@ impl Store {
             unsafe {
                 let context: libc::ucontext_t =
                     bytes.as_ptr().cast::<libc::ucontext_t>().read_unaligned();
-                arch::context_registers(&context)
+                walkfuzz_guard::read_registers(&context)
             }
         });
         Ok(Kept {

@@ -138,14 +138,16 @@ static void dynamic_code_generated(jvmti_env env, const char *name, const void *
 
 /* ------------ Threads ------------ */
 
+enum { MOST_WORDS = 1024 }; /* as many as were counted when the finding was made */
+
 /* A walked thread, its stack, and the words above sp where it stands. */
 struct walked {
     pthread_t id;
     void *jni;
     word stack_low, stack_high;
-    word sp, words[256];
+    word sp, words[MOST_WORDS];
     int count;
-    int code[256], code_count;
+    int code[MOST_WORDS], code_count;
 //@if natural-pc,natural-sp,natural-fp
     struct { word pc, sp, fp; } earlier[256];
     unsigned samples;

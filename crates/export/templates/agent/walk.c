@@ -2,6 +2,7 @@
 
 enum { TURNS = {{TURNS}}, DEPTH = {{DEPTH}} };
 static int last_words;
+static bool exact; /* the finding's own numbers alone */
 static volatile int walking; /* one thread at a time, and none any more once a walk has crashed */
 
 /* What is about to be walked, into a file: the last line before the JVM dies. Safe in a signal handler, as fprintf is not. */
@@ -32,7 +33,7 @@ static void look_at_stack(struct walked *t, ucontext_t *context)
 {
     t->sp = SP;
     t->count = t->code_count = 0;
-    for (word at = t->sp; at + 8 <= t->stack_high && t->count < 256; at += 8) {
+    for (word at = t->sp; at + 8 <= t->stack_high && t->count < MOST_WORDS; at += 8) {
         word value = *(word *)at;
         if (kind_at(value) > FREE_CODE)
             t->code[t->code_count++] = t->count;
@@ -53,7 +54,7 @@ static void on_sigprof(int signal, siginfo_t *info, void *ucontext)
     if (__atomic_exchange_n(&walking, 1, __ATOMIC_ACQUIRE))
         return;
     look_at_stack(t, context);
-    for (turn = 0; turn < TURNS; turn++) {
+    for (turn = 0; turn < (exact ? 1 : TURNS); turn++) {
         ucontext_t copy = *context;
         if (!edit(t, &copy))
             continue;
@@ -111,6 +112,7 @@ static void vm_init(jvmti_env env, void *jni, void *thread)
 
 __attribute__((visibility("default"))) int Agent_OnLoad(void *vm, char *options, void *reserved)
 {
+    exact = options != NULL && strcmp(options, "exact") == 0;
     AsyncGetCallTrace = (void (*)(struct trace *, int, void *))dlsym(RTLD_DEFAULT, "AsyncGetCallTrace");
     need(AsyncGetCallTrace != NULL, "AsyncGetCallTrace in this JVM");
     last_words = open("last-words.txt", O_CREAT | O_TRUNC | O_WRONLY, 0644);

@@ -288,6 +288,18 @@ pub(crate) unsafe fn set_pc(uc: *mut ucontext_t, pc: Pc) {
     unsafe { (*uc).uc_mcontext.pc = pc.0 };
 }
 
+/// Where in a ucontext the general registers are, in bytes.
+pub(crate) fn register_offsets() -> impl Iterator<Item = usize> {
+    let general = core::mem::offset_of!(ucontext_t, uc_mcontext.regs);
+    let rest = [
+        core::mem::offset_of!(ucontext_t, uc_mcontext.sp),
+        core::mem::offset_of!(ucontext_t, uc_mcontext.pc),
+    ];
+    (0..GENERAL)
+        .map(move |index| general + index * size_of::<u64>())
+        .chain(rest)
+}
+
 /// The general registers in `uc`.
 ///
 /// # Safety

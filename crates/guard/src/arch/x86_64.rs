@@ -289,6 +289,14 @@ pub(crate) unsafe fn set_pc(uc: *mut ucontext_t, pc: Pc) {
     unsafe { (*uc).uc_mcontext.gregs[libc::REG_RIP as usize] = pc.0 as i64 };
 }
 
+/// Where in a ucontext the general registers are, in bytes.
+pub(crate) fn register_offsets() -> impl Iterator<Item = usize> {
+    let gregs = core::mem::offset_of!(ucontext_t, uc_mcontext.gregs);
+    GREGS
+        .into_iter()
+        .map(move |index| gregs + index as usize * size_of::<u64>())
+}
+
 /// The general registers in `uc`.
 ///
 /// # Safety

@@ -68,7 +68,7 @@ impl Nursery {
     }
 
     /// Writes the next child, bred at the moment of `parent` unless one is waiting, to `data`; how long it is.
-    pub(crate) fn hand_out(
+    fn hand_out(
         &mut self,
         parent: Option<&[u8]>,
         data: &mut [u8],
@@ -90,6 +90,41 @@ impl Nursery {
         }
         length
     }
+
+    /// Changes the input in `data[..size]`; how long it is then, at most `max_size`. A survey breeds whole batches of new walks
+    /// from what was worth something; where an input must stay recognisable, it changes a little.
+    pub(crate) fn mutate(
+        &mut self,
+        mode: Mode,
+        data: &mut [u8],
+        size: usize,
+        max_size: usize,
+        seed: u32,
+    ) -> usize {
+        if mode == Mode::Survey {
+            self.hand_out(None, data, max_size, seed)
+        } else {
+            mutate(data, size, max_size, seed)
+        }
+    }
+
+    /// Crosses two inputs into `out`; how long the child is. See [`mutate`](Self::mutate).
+    pub(crate) fn crossover(
+        &mut self,
+        mode: Mode,
+        a: &[u8],
+        b: &[u8],
+        out: &mut [u8],
+        seed: u32,
+    ) -> usize {
+        if mode == Mode::Survey {
+            let parent = if seed.is_multiple_of(2) { a } else { b };
+            let room = out.len();
+            self.hand_out(Some(parent), out, room, seed)
+        } else {
+            crossover(a, b, out, seed)
+        }
+    }
 }
 
 impl Session {
@@ -102,22 +137,12 @@ impl Session {
     /// Changes the input in `data[..size]`; how long it is then, at most `max_size`. A survey breeds whole batches of new walks
     /// from what was worth something; where an input must stay recognisable, it changes a little.
     pub fn mutate(&mut self, data: &mut [u8], size: usize, max_size: usize, seed: u32) -> usize {
-        if self.mode == Mode::Survey {
-            self.nursery.hand_out(None, data, max_size, seed)
-        } else {
-            mutate(data, size, max_size, seed)
-        }
+        self.nursery.mutate(self.mode, data, size, max_size, seed)
     }
 
     /// Crosses two inputs into `out`; how long the child is. See [`mutate`](Self::mutate).
     pub fn crossover(&mut self, a: &[u8], b: &[u8], out: &mut [u8], seed: u32) -> usize {
-        if self.mode == Mode::Survey {
-            let parent = if seed.is_multiple_of(2) { a } else { b };
-            let room = out.len();
-            self.nursery.hand_out(Some(parent), out, room, seed)
-        } else {
-            crossover(a, b, out, seed)
-        }
+        self.nursery.crossover(self.mode, a, b, out, seed)
     }
 
     /// Walks further children between two inputs of the fuzzer, whose own work for an input costs as much as several walks. One that

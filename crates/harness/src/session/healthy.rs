@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use walkfuzz_capsule::capture::Keep;
 use walkfuzz_capsule::{Capsule, Outcome};
 use walkfuzz_engine::Request;
 
@@ -42,11 +43,11 @@ impl Session {
             let wanted = Wanted {
                 registers: moment.untouched,
                 depth,
-                signature: String::new(),
-                perturbation: String::new(),
                 jvm: jvm.clone(),
-                minimise,
-                whole: Vec::new(),
+                keep: Keep {
+                    minimise,
+                    ..Keep::default()
+                },
             };
             let healthy = |outcome: &Outcome| match outcome {
                 Outcome::Frames(frames) if frames.frames > 0 => Ok(()),

@@ -15,6 +15,8 @@ use crate::world::World;
 const LARGE: u64 = 80 << 20;
 /// Metadata, malloc's arenas and the like.
 const ANONYMOUS: &str = "anonymous memory";
+/// Nothing of a user's is below (`vm.mmap_min_addr`); JDK 25's Shenandoah maps its collection set's table there where it may.
+const LOWEST: u64 = 64 << 10;
 /// Libraries that walks run through or read.
 const LIBRARIES: [&str; 2] = ["libjvm.so", "libc.so.6"];
 /// Class data archives.
@@ -72,6 +74,9 @@ impl Context<'_> {
             |mapping: &Mapping| LIBRARIES.iter().any(|name| mapping.path.ends_with(name));
         if overlaps(&self.walked) {
             return ("walked stack", true);
+        }
+        if span.start.0 < LOWEST {
+            return ("collector's table at zero", false);
         }
         if self.heap.iter().any(overlaps) {
             return ("java heap", false);

@@ -4,14 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use jiff::Timestamp;
-use walkfuzz_capsule::Outcome;
-use walkfuzz_capsule::capture::again;
 use walkfuzz_context::codec::perturbation_to_bytes;
-use walkfuzz_context::{Address, Arch, Batch, Perturbation, Registers, Tier};
+use walkfuzz_context::{Address, Arch, Batch, MemoryEdits, Perturbation, Registers};
 use walkfuzz_engine::SnapshotWalker;
 use walkfuzz_record::finding::{
-    FaultSite, FindingBlob, FindingCapsule, FindingInput, FindingRegisters, Reliability, hex,
-    hex_bytes,
+    FaultSite, FindingBlob, FindingInput, FindingRegisters, Reliability, hex, hex_bytes,
 };
 use walkfuzz_record::{
     Finding, FindingVerdict, Generation, RunFacts, RunFolder, SCHEMA, WalkOutcome, WalkerInfo,
@@ -20,10 +17,13 @@ use walkfuzz_record::{
 use walkfuzz_triage::Signature;
 
 use crate::assemble;
+use crate::in_capsule::TIER;
 use crate::names::{self, Names};
 use crate::replay::quoted;
 use crate::settings::EngineKind;
-use crate::snapshots::set::{Known, read_whole};
+use crate::snapshots::judge::{Judged, judge};
+use crate::snapshots::set::Known;
+use crate::snapshots::synthetic::{self, Edited};
 
 /// How often a site is put to the judge before it is left alone.
 const TRIES: u32 = 3;
@@ -38,6 +38,7 @@ struct Site {
 struct Confirmed {
     id: String,
     signature: String,
+    synthetic: bool,
     /// Occurrences that are not written down yet.
     unwritten: u64,
 }
@@ -45,10 +46,10 @@ struct Confirmed {
 /// All hits of a session.
 pub(crate) struct Hits {
     run: Arc<RunFolder>,
-    /// By where the libraries lie: of each snapshot its own.
-    sites: BTreeMap<(usize, i32, u64), Site>,
+    /// By snapshot (the libraries lie elsewhere in each), signal and pc, and whether memory was edited.
+    sites: BTreeMap<(usize, i32, u64, bool), Site>,
     confirmed: Vec<Confirmed>,
-    refused: usize,
+    refused: [usize; 2],
     last: Option<String>,
 }
 
@@ -58,14 +59,19 @@ impl Hits {
             run,
             sites: BTreeMap::new(),
             confirmed: Vec::new(),
-            refused: 0,
+            refused: [0; 2],
             last: None,
         }
     }
 
-    /// Confirmed signatures, and hits that the judge did not confirm.
-    pub(crate) fn counts(&self) -> (usize, usize) {
-        (self.confirmed.len(), self.refused)
+    /// Confirmed signatures, and hits that the judge did not confirm: of memory as it was, and of edited memory.
+    pub(crate) fn counts(&self) -> ((usize, usize), (usize, usize)) {
+        let confirmed = |synthetic| {
+            let is = |confirmed: &&Confirmed| confirmed.synthetic == synthetic;
+            self.confirmed.iter().filter(is).count()
+        };
+        let [natural, edited] = self.refused;
+        ((confirmed(false), natural), (confirmed(true), edited))
     }
 
     /// The signature of the last hit.
@@ -74,19 +80,10 @@ impl Hits {
     }
 
     /// Counts a hit; has it judged if it is new.
-    #[expect(clippy::too_many_arguments, reason = "what one walk consists of")]
-    pub(crate) fn saw(
-        &mut self,
-        known: &Known,
-        snapshot: usize,
-        outcome: &WalkOutcome,
-        perturbation: &Perturbation,
-        untouched: &Registers,
-        batch: &Batch,
-        facts: &RunFacts,
-    ) {
-        let (signal, pc) = names::site(outcome);
-        let site = self.sites.entry((snapshot, signal, pc)).or_default();
+    pub(crate) fn saw(&mut self, hit: &Hit<'_>) {
+        let (signal, pc) = names::site(hit.outcome);
+        let key = (hit.snapshot, signal, pc, hit.is_synthetic());
+        let site = self.sites.entry(key).or_default();
         if let Some(confirmed) = site.confirmed {
             if let Some(confirmed) = self.confirmed.get_mut(confirmed) {
                 confirmed.unwritten += 1;
@@ -97,15 +94,9 @@ impl Hits {
             return;
         }
         site.tries += 1;
-        let walker = SnapshotWalker {
-            name: "agct",
-            generation: Generation::Agct,
-        };
-        let names = Names::new(known.scene.assert_poison);
-        let Some(signature) = names.signature(&known.modules, &walker, outcome) else {
+        let Some(signature) = signature(hit, hit.outcome) else {
             return;
         };
-        let signature = signature.to_string();
         self.last = Some(signature.clone());
         let same = |confirmed: &Confirmed| confirmed.signature == signature;
         if let Some(index) = self.confirmed.iter().position(same) {
@@ -115,80 +106,30 @@ impl Hits {
             }
             return;
         }
-        let mut after = *untouched;
-        perturbation.apply(&mut after, &known.landscape);
-        let depth = i32::from(batch.depth.frames());
-        let text = perturbation.display(Arch::NATIVE).to_string();
         let id = Finding::id_of(&signature);
         let file = format!("capsules/{id}.wfcap");
-        if let Err(problem) = self.judge(known, outcome, &after, depth, &signature, &text, &file) {
-            self.refused += 1;
-            eprintln!("walkfuzz: {signature} is not confirmed: {problem}");
-            return;
-        }
-        let finding = finding(
-            &Hit {
-                run: &self.run,
-                known,
-                snapshot,
-                outcome,
-                perturbation,
-                untouched,
-                after: &after,
-                batch,
-                facts,
-            },
-            signature.clone(),
-            file,
-        );
+        let judged = match judge(&self.run, hit, &signature, &file) {
+            Ok(judged) => judged,
+            Err(problem) => {
+                let [natural, edited] = &mut self.refused;
+                *(if hit.is_synthetic() { edited } else { natural }) += 1;
+                eprintln!("walkfuzz: {signature} is not confirmed: {problem}");
+                return;
+            }
+        };
+        let text = hit.text(&judged.perturbation);
         eprintln!("walkfuzz: {signature}, confirmed by the puppet: {text}");
+        let finding = finding(&self.run, hit, signature.clone(), judged);
         if let Err(error) = self.run.append_finding(&finding) {
             eprintln!("walkfuzz: {error}");
         }
-        site_of(&mut self.sites, (snapshot, signal, pc)).confirmed = Some(self.confirmed.len());
+        self.sites.entry(key).or_default().confirmed = Some(self.confirmed.len());
         self.confirmed.push(Confirmed {
             id,
             signature,
+            synthetic: hit.is_synthetic(),
             unwritten: 0,
         });
-    }
-
-    /// Walks again under the puppet, and keeps the capsule if it ends the same.
-    #[expect(clippy::too_many_arguments, reason = "what one walk consists of")]
-    fn judge(
-        &self,
-        known: &Known,
-        outcome: &WalkOutcome,
-        after: &Registers,
-        depth: i32,
-        signature: &str,
-        perturbation: &str,
-        file: &str,
-    ) -> Result<(), String> {
-        let WalkOutcome::Fault(fault) = outcome else {
-            return Err(format!(
-                "a capsule holds a fault, and this is none: {:?}",
-                outcome.kind()
-            ));
-        };
-        let snapshot = read_whole(&known.path).map_err(|error| error.to_string())?;
-        let capsule = again(&snapshot, after, depth, signature, perturbation)
-            .map_err(|error| error.to_string())?;
-        match capsule.facts.expected {
-            Outcome::Fault(judged)
-                if (
-                    judged.signal,
-                    judged.code,
-                    judged.address,
-                    judged.registers.pc(),
-                ) == (fault.signal, fault.code, fault.address, fault.pc) => {}
-            other => return Err(format!("the puppet's walk ends otherwise: {other}")),
-        }
-        let path = self.run.path().join(file);
-        if let Some(folder) = path.parent() {
-            std::fs::create_dir_all(folder).map_err(|error| error.to_string())?;
-        }
-        capsule.write(&path).map_err(|error| error.to_string())
     }
 
     /// Writes down how often confirmed findings came again.
@@ -205,31 +146,74 @@ impl Hits {
     }
 }
 
-fn site_of(sites: &mut BTreeMap<(usize, i32, u64), Site>, key: (usize, i32, u64)) -> &mut Site {
-    sites.entry(key).or_default()
-}
-
 /// What a finding is made of.
-struct Hit<'a> {
-    run: &'a RunFolder,
-    known: &'a Known,
-    snapshot: usize,
-    outcome: &'a WalkOutcome,
-    perturbation: &'a Perturbation,
-    untouched: &'a Registers,
-    after: &'a Registers,
-    batch: &'a Batch,
-    facts: &'a RunFacts,
+pub(crate) struct Hit<'a> {
+    pub(crate) known: &'a Known,
+    pub(crate) snapshot: usize,
+    pub(crate) outcome: &'a WalkOutcome,
+    pub(crate) perturbation: &'a Perturbation,
+    pub(crate) untouched: &'a Registers,
+    pub(crate) batch: &'a Batch,
+    pub(crate) facts: &'a RunFacts,
+    /// The input's edits of memory, and what they are here.
+    pub(crate) edits: &'a MemoryEdits,
+    pub(crate) memory: &'a [Edited],
 }
 
-fn finding(hit: &Hit<'_>, signature: String, capsule: String) -> Finding {
-    // How natural a context is cannot be told without the JVM's structures: the least natural tier is not too much said.
-    let tier = Tier::T4;
+impl Hit<'_> {
+    fn is_synthetic(&self) -> bool {
+        !self.memory.is_empty()
+    }
+
+    /// The registers that a walk with `perturbation` begins from.
+    pub(crate) fn after(&self, perturbation: &Perturbation) -> Registers {
+        let mut after = *self.untouched;
+        perturbation.apply(&mut after, &self.known.landscape);
+        after
+    }
+
+    /// All edits, those of registers being `perturbation`'s.
+    pub(crate) fn text(&self, perturbation: &Perturbation) -> String {
+        let registers = perturbation.display(Arch::NATIVE);
+        match self.is_synthetic() {
+            true => format!("{} {registers}", self.edits),
+            false => registers.to_string(),
+        }
+    }
+}
+
+/// The text of the signature that `outcome` has; of edited memory it says so.
+pub(crate) fn signature(hit: &Hit<'_>, outcome: &WalkOutcome) -> Option<String> {
+    let walker = SnapshotWalker {
+        name: "agct",
+        generation: Generation::Agct,
+    };
+    let names = Names::new(hit.known.scene.assert_poison);
+    let text = names.signature(&hit.known.modules, &walker, outcome)?;
+    if !hit.is_synthetic() {
+        return Some(text.to_string());
+    }
+    let signature: Signature = text.parse().ok()?;
+    let detail = match &signature.detail {
+        Some(detail) => format!("{detail}, {}", synthetic::DETAIL),
+        None => synthetic::DETAIL.to_owned(),
+    };
+    Some(signature.with_detail(detail).to_string())
+}
+
+fn finding(run: &RunFolder, hit: &Hit<'_>, signature: String, judged: Judged) -> Finding {
+    let tier = TIER;
     let now = Timestamp::now();
     let mut alone = *hit.batch;
-    alone.set_walks(&[*hit.perturbation]);
-    let kept = hit.run.add_artifact(&alone.to_bytes()).ok();
-    let site = match hit.outcome {
+    alone.set_walks(&[judged.perturbation]);
+    let mut input = if hit.is_synthetic() {
+        hit.edits.to_bytes()
+    } else {
+        Vec::new()
+    };
+    input.extend(alone.to_bytes());
+    let kept = run.add_artifact(&input).ok();
+    let site = match judged.outcome {
         WalkOutcome::Fault(fault) => {
             let place = hit.known.modules.symbolise(fault.pc);
             Some(FaultSite {
@@ -243,8 +227,11 @@ fn finding(hit: &Hit<'_>, signature: String, capsule: String) -> Finding {
         }
         _ => None,
     };
-    let path = hit.run.path().join(&capsule);
-    let path = std::path::absolute(&path).unwrap_or(path);
+    let replay = judged.capsule.path.as_ref().map(|path| {
+        let path = run.path().join(path);
+        let path = std::path::absolute(&path).unwrap_or(path);
+        format!("walkfuzz replay {}", quoted(&path.display().to_string()))
+    });
     let title = match signature.parse::<Signature>() {
         Ok(parsed) => parsed.title(Some(tier)),
         Err(_) => format!("{signature} [{tier}]"),
@@ -253,7 +240,11 @@ fn finding(hit: &Hit<'_>, signature: String, capsule: String) -> Finding {
         schema: SCHEMA,
         id: Finding::id_of(&signature),
         title,
-        verdict: FindingVerdict::Robustness,
+        verdict: if hit.is_synthetic() {
+            FindingVerdict::Synthetic
+        } else {
+            FindingVerdict::Robustness
+        },
         tier: tier.name().to_owned(),
         witness: WitnessCount::default(),
         walker: WalkerInfo {
@@ -261,44 +252,44 @@ fn finding(hit: &Hit<'_>, signature: String, capsule: String) -> Finding {
             generation: Generation::Agct,
             version: hit.known.scene.jvm.version.clone(),
         },
-        outcome: assemble::outcome(hit.outcome),
-        registers: FindingRegisters::new(hit.untouched, hit.after),
+        outcome: assemble::outcome(&judged.outcome),
+        registers: FindingRegisters::new(hit.untouched, &judged.after),
         site,
         blob: FindingBlob {
             kind: hit
                 .known
                 .code
-                .kind(Address(hit.after.pc().0))
+                .kind(Address(judged.after.pc().0))
                 .name()
                 .to_owned(),
             ..FindingBlob::default()
         },
         moment: None,
         input: FindingInput {
-            perturbation: hit.perturbation.display(Arch::NATIVE).to_string(),
-            bytes: hex_bytes(&perturbation_to_bytes(Arch::NATIVE, hit.perturbation)),
+            perturbation: judged.perturbation.display(Arch::NATIVE).to_string(),
+            bytes: hex_bytes(&perturbation_to_bytes(Arch::NATIVE, &judged.perturbation)),
             artifact: kept.as_ref().map(|(path, _)| path.clone()),
             artifact_sha256: kept.map(|(_, hash)| hash),
             index: Some(0),
+            memory: hit.memory.iter().map(Edited::described).collect(),
         },
-        capsule: FindingCapsule {
-            path: Some(capsule),
-            problem: None,
-        },
+        capsule: judged.capsule,
         engine: EngineKind::CAPSULE.to_owned(),
         thread: hit.snapshot as u32,
         reliability: Reliability::default(),
+        live: Vec::new(),
         first_seen: now,
         last_seen: now,
         count: 1,
         tainted: false,
-        known: assemble::known(&signature, &[], &hit.known.scene.jvm.version),
+        known: if hit.is_synthetic() {
+            Vec::new()
+        } else {
+            assemble::known(&signature, &[], &hit.known.scene.jvm.version)
+        },
         jvm: hit.known.scene.jvm.clone(),
         machine: hit.facts.machine.clone(),
-        commands: vec![format!(
-            "walkfuzz replay {}",
-            quoted(&path.display().to_string())
-        )],
+        commands: replay.into_iter().collect(),
         signature,
     }
 }

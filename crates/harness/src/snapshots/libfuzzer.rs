@@ -11,6 +11,7 @@ use walkfuzz_capsule::resident::with_own_thread_pointer;
 use walkfuzz_context::generate::{crossover, mutate};
 
 use crate::libfuzzer::{arguments_of, mode, replace_arguments};
+use crate::replay::quoted;
 use crate::run::end_process;
 use crate::snapshots::{SnapshotSession, start_again};
 use crate::supervisor::LIBFUZZER_INTERRUPTED;
@@ -53,13 +54,18 @@ pub unsafe fn initialize(argc: *mut c_int, argv: *mut *mut *mut c_char) -> c_int
             give_up(&error)
         }
     }
+    catch_interrupts();
+    // SAFETY: the handler may run on any thread that ends the process.
+    unsafe { on_exit(at_exit, std::ptr::null_mut()) };
+    0
+}
+
+/// Ctrl-C as a flag, as [`interrupt::catch_once`] has it, also where it comes in the midst of a walk.
+pub fn catch_interrupts() {
     interrupt::catch_once(LIBFUZZER_INTERRUPTED);
     for signal in [libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
         with_own_thread_pointer(signal);
     }
-    // SAFETY: the handler may run on any thread that ends the process.
-    unsafe { on_exit(at_exit, std::ptr::null_mut()) };
-    0
 }
 
 unsafe extern "C" {
@@ -74,7 +80,7 @@ extern "C" fn at_exit(_: c_int, _: *mut c_void) {
 /// Writes everything down and says what was done.
 fn finish() {
     if let Some(session) = session() {
-        let effort = session.finish();
+        let effort = session.end();
         eprintln!(
             "walkfuzz: {} walks in {:.1} s of CPU time, {} left their snapshot; {} signatures confirmed, {} not; run folder {}",
             effort.walks,
@@ -84,6 +90,19 @@ fn finish() {
             effort.signatures.1,
             session.run_folder().path().display()
         );
+        let synthetic = effort.synthetic;
+        if synthetic.walks > 0 {
+            eprintln!(
+                "walkfuzz: of edited memory {} hits in {} walks, counted apart; {} signatures confirmed, {} not",
+                synthetic.hits, synthetic.walks, synthetic.signatures.0, synthetic.signatures.1
+            );
+        }
+        if effort.signatures.0 > 0 {
+            eprintln!(
+                "walkfuzz: in a running JVM: walkfuzz snapshots live {}",
+                quoted(&session.run_folder().path().display().to_string())
+            );
+        }
     }
 }
 

@@ -5,14 +5,18 @@
 
 mod extent;
 mod hits;
+mod judge;
 mod kind;
 pub mod libfuzzer;
 mod scene;
 mod session;
 mod set;
+mod synthetic;
 
 pub(crate) use extent::{extent, regions};
-pub(crate) use kind::kind;
+pub(crate) use kind::{GROUPS, WITHOUT_FRAMES, group, kind};
 pub use scene::{CAPSULE, Place, Region, SCENE, Scene, Taken};
 pub use session::{Effort, SnapshotSession};
+pub(crate) use set::modules;
 pub use set::start_again;
+pub use synthetic::SyntheticEffort;

@@ -84,7 +84,7 @@ pub(crate) fn read_whole(path: &Path) -> Result<Capsule, HarnessError> {
 }
 
 /// The libraries, where they were.
-fn modules(capsule: &Capsule) -> Modules {
+pub(crate) fn modules(capsule: &Capsule) -> Modules {
     let mut maps = String::new();
     for file in &capsule.facts.files {
         for mapping in &file.mappings {

@@ -59,6 +59,7 @@ const CASES: &[Case] = &[
         .once()
         .with("WALKFUZZ_RETIRE_AFTER", "20"),
     Case::new("aborts", processes::aborts).once(),
+    Case::new("crash_log", processes::crash_log),
     Case::new("killed_in_walk", processes::killed_in_walk).once(),
     Case::new("killed_between_walks", processes::killed_between_walks).once(),
 ];

@@ -204,7 +204,7 @@ unsafe fn write_to_stack(context: *const c_void) {
 
 /// In assembly, because Rust checks its own reads of null.
 #[inline(never)]
-unsafe fn read_null() {
+pub(crate) unsafe fn read_null() {
     // SAFETY: none. It faults, and that is what it is for.
     #[cfg(target_arch = "x86_64")]
     unsafe {

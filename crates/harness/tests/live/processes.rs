@@ -156,6 +156,55 @@ pub(crate) fn aborts() {
     assert!(end.in_flight[0].contains("edited rsp"), "{end:?}");
 }
 
+/// A fault outside walks is the JVM's to report, whoever handled such signals before it started.
+pub(crate) fn crash_log() {
+    if skip() {
+        return;
+    }
+    const RUNS: u64 = 400;
+    let folder = supervised(RUNS, |session, generation, left| {
+        for number in 0..left {
+            if generation == 0 && number == 100 {
+                // The kernel would kill a process whose handler comes back to the fault; what is left of it then is no log.
+                fault_in_a_thread();
+            }
+            session.run_input(&planted::input(&[8])).unwrap();
+        }
+    });
+    let end = &folder.processes().unwrap()[0];
+    println!("note: {end:?}");
+    let log = end.crash_log.as_ref().expect("a crash log");
+    let log = std::fs::read_to_string(log).unwrap();
+    assert!(
+        log.contains("SIGSEGV") && log.contains("read_null"),
+        "{log}"
+    );
+    // HotSpot's way to end where it may not dump core.
+    assert_eq!((end.exit_code, end.signal), (Some(1), None));
+    assert_eq!(
+        ends(&folder),
+        [ProcessOutcome::CrashElsewhere, ProcessOutcome::Clean]
+    );
+}
+
+/// Faults in a thread as C makes them. One of Rust's has a signal stack of a few pages, on which no JVM can write a crash log.
+fn fault_in_a_thread() {
+    extern "C" fn run(_: *mut libc::c_void) -> *mut libc::c_void {
+        // SAFETY: none. It ends this process.
+        unsafe { planted::read_null() };
+        std::ptr::null_mut()
+    }
+    let mut thread = 0;
+    // SAFETY: `run` needs nothing; the thread is waited for.
+    unsafe {
+        assert_eq!(
+            libc::pthread_create(&raw mut thread, std::ptr::null(), run, std::ptr::null_mut()),
+            0
+        );
+        libc::pthread_join(thread, std::ptr::null_mut());
+    }
+}
+
 /// Nothing of the record is lost when the kernel ends the process inside a walk.
 pub(crate) fn killed_in_walk() {
     if skip() {

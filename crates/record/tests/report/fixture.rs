@@ -6,12 +6,13 @@ use jiff::Timestamp;
 use walkfuzz_context::{Arch, BlobKind, Registers};
 use walkfuzz_record::finding::{
     FaultRegister, FaultSite, FindingBlob, FindingCapsule, FindingInput, FindingMoment,
-    FindingOutcome, FindingRegisters, JavaFrame, KnownMatch, MemoryWord, Reliability,
+    FindingOutcome, FindingRegisters, JavaFrame, KnownMatch, LiveTry, MemoryChange, MemoryWord,
+    Reliability,
 };
 use walkfuzz_record::{
-    Code, Counter, FaultRecord, Finding, FindingVerdict, Generation, JvmFacts, KOfN, MachineFacts,
-    Options, OutcomeKind, ProcessEnd, ProcessOutcome, Record, RecordReader, Recorder, RunFacts,
-    SCHEMA, WalkOutcome, WalkerId, WalkerInfo, WitnessCount,
+    CellState, Code, Counter, FaultRecord, Finding, FindingVerdict, Generation, JvmFacts, KOfN,
+    MachineFacts, Options, OutcomeKind, ProcessEnd, ProcessOutcome, Record, RecordReader, Recorder,
+    RunFacts, SCHEMA, WalkOutcome, WalkerId, WalkerInfo, WitnessCount,
 };
 
 pub(crate) fn at(seconds: i64) -> Timestamp {
@@ -97,6 +98,13 @@ fn moment() -> FindingMoment {
             place: "sp".into(),
             meaning: Some("null".into()),
         }],
+        needed: vec![MemoryWord {
+            address: "0x7f0a10000378".into(),
+            value: Some("0x8".into()),
+            place: "this JavaThread: _thread_state".into(),
+            meaning: None,
+        }],
+        needed_in_all: 31,
     }
 }
 
@@ -155,6 +163,12 @@ pub(crate) fn finding(function: &str, tier: &str, verdict: FindingVerdict) -> Fi
             artifact: Some("artifacts/9f86d081".into()),
             artifact_sha256: Some("9f86d081".into()),
             index: Some(3),
+            memory: vec![MemoryChange {
+                edit: "[return-address-slot 1] := null-page 0".into(),
+                address: "0x7f0000001028".into(),
+                before: "0x7f00deadbeef".into(),
+                after: "0x0".into(),
+            }],
         },
         capsule: FindingCapsule {
             path: Some("capsules/0123456789ab.wfcap".into()),
@@ -166,6 +180,18 @@ pub(crate) fn finding(function: &str, tier: &str, verdict: FindingVerdict) -> Fi
             frozen: Some(KOfN::new(3, 3)),
             portability: Some(KOfN::new(7, 20).into()),
         },
+        live: vec![LiveTry {
+            engine: "live".into(),
+            state: CellState::Tried,
+            reason: Some("JVM died: killed by SIGSEGV".into()),
+            jdk: "17.0.15".into(),
+            collector: "g1".into(),
+            again: KOfN::new(3, 200).into(),
+            others: 40,
+            controls: KOfN::new(199, 200),
+            deaths: 1,
+            run: Some("walkfuzz-runs/20260101-000000-1".into()),
+        }],
         first_seen: at(12),
         last_seen: at(48),
         count: 1203,

@@ -44,6 +44,7 @@ impl Bench<'_> {
             BenchPart::Loop,
             BenchPart::Step,
             BenchPart::Fuzz,
+            BenchPart::Snapshots,
         ];
         if !others.into_iter().any(has) {
             return Ok(figures);
@@ -80,6 +81,9 @@ impl Bench<'_> {
                 beyond.at_least(50.0),
                 inputs,
             ]);
+        }
+        if has(BenchPart::Snapshots) {
+            figures.extend(super::snapshots::figures(self, rate)?);
         }
         Ok(figures)
     }

@@ -1,10 +1,11 @@
 //! What reproduction costs: from a fault to its capsule, replays of it, and crash logs.
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
-use walkfuzz_capsule::{Capsule, Puppet, in_process};
+use walkfuzz_capsule::in_process::{self, Tally};
+use walkfuzz_capsule::{Capsule, Puppet};
 use walkfuzz_record::RunFolder;
 use walkfuzz_triage::KnownIssues;
 use walkfuzz_triage::crash_plan::group;
@@ -20,6 +21,8 @@ const FRESH: u64 = 100;
 const LOOPED: u64 = 20_000;
 const FAST: u64 = 500_000;
 const LOGS: usize = 1_000;
+/// Snapshots that walks return in.
+const HEALTHY: usize = 4;
 
 pub(crate) fn figures(bench: &Bench<'_>) -> Result<Vec<Figure>, Failure> {
     let mut figures = capsules(bench)?;
@@ -36,8 +39,19 @@ struct Costs {
     fresh_ms: Vec<f64>,
     looped: Vec<f64>,
     fast: Vec<f64>,
+    fault: Lane,
+    healthy: Lane,
     walks: u64,
     identical: u64,
+}
+
+/// The fast lane, each time beside bare faults.
+#[derive(Default)]
+struct Lane {
+    /// Microseconds of CPU time that a walk takes.
+    walk_us: Vec<f64>,
+    /// That a fault takes which nobody looks at.
+    floor_us: Vec<f64>,
 }
 
 /// A survey, and the capsules that it leaves.
@@ -72,7 +86,53 @@ fn capsules(bench: &Bench<'_>) -> Result<Vec<Figure>, Failure> {
             "the survey left no capsule to measure: more --seconds bring one",
         ));
     }
+    for path in healthy(bench)? {
+        costs.measure_healthy(&path)?;
+    }
     Ok(costs.figures())
+}
+
+impl Lane {
+    fn measure(&mut self, capsule: &Capsule) -> Result<Tally, Failure> {
+        let floor = in_process::floor(FAST)?;
+        let fast = in_process::walk(capsule, FAST)?;
+        self.floor_us.push(cpu_us(&floor));
+        self.walk_us.push(cpu_us(&fast));
+        Ok(fast)
+    }
+
+    /// Walks in a second of CPU time, beside as many bare faults.
+    fn figure(&mut self, what: &'static str) -> Figure {
+        let rate = |us: f64| 1e6 / us.max(f64::MIN_POSITIVE);
+        let walks = rate(median(&mut self.walk_us));
+        let faults = rate(median(&mut self.floor_us));
+        Figure::new("repro", what, walks, "/s of CPU time").beside("bare faults", faults)
+    }
+}
+
+fn cpu_us(tally: &Tally) -> f64 {
+    seconds(tally.cpu) * 1e6 / tally.walks.max(1) as f64
+}
+
+/// Capsules of walks that return.
+fn healthy(bench: &Bench<'_>) -> Result<Vec<PathBuf>, Failure> {
+    eprintln!("bench: {HEALTHY} snapshots, for walks that return");
+    let folder = bench.runs.join("healthy");
+    let count = HEALTHY.to_string();
+    let mut command = bench.command(&["snapshots", &count, "20"])?;
+    command.arg(&folder).env("WALKFUZZ_ENGINE", "step");
+    command.output().map_err(Failure::environment)?;
+    let mut found = Vec::new();
+    for entry in fs::read_dir(&folder).map_err(Failure::environment)? {
+        let path = entry.map_err(Failure::environment)?.path();
+        if path
+            .extension()
+            .is_some_and(|extension| extension == "wfcap")
+        {
+            found.push(path);
+        }
+    }
+    Ok(found)
 }
 
 impl Costs {
@@ -97,10 +157,21 @@ impl Costs {
             self.identical += u64::from(capsule.facts.expected.is(&puppet.walk()?));
         }
         self.looped.push(LOOPED as f64 / seconds(began.elapsed()));
-        let fast = in_process::walk(&capsule, FAST)?;
+        let fast = self.fault.measure(&capsule)?;
         self.identical += fast.identical;
         self.fast.push(fast.walks as f64 / seconds(fast.took));
         self.walks += FRESH + LOOPED + fast.walks;
+        Ok(())
+    }
+
+    /// A walk that returns, in the fast lane alone.
+    fn measure_healthy(&mut self, path: &Path) -> Result<(), Failure> {
+        let mut capsule = Capsule::read(path).map_err(Failure::environment)?;
+        let mut jdks = Jdks::default();
+        capsule.resolve(|file| jdks.find(file))?;
+        let fast = self.healthy.measure(&capsule)?;
+        self.identical += fast.identical;
+        self.walks += fast.walks;
         Ok(())
     }
 
@@ -145,6 +216,12 @@ impl Costs {
                 "/s",
             )
             .at_least(500e3),
+            self.fault
+                .figure("replays in the fast lane, of walks that fault")
+                .at_least(500e3),
+            self.healthy
+                .figure("replays in the fast lane, of walks that return")
+                .at_least(500e3),
         ]
     }
 }

@@ -8,6 +8,7 @@ use walkfuzz_record::finding::hex_bytes;
 use walkfuzz_triage::corpus::{Entry, EntryJdk, Expected, SCHEMA, State, check_name};
 
 use crate::corpus::args::AddArgs;
+use crate::corpus::capsule;
 use crate::failure::Failure;
 use crate::finding::find_finding;
 use crate::variants::subject::Subject;
@@ -54,6 +55,10 @@ pub(crate) fn run(args: &AddArgs) -> Result<(), Failure> {
         (given, _) => given.to_owned(),
     };
     let collector = finding.jvm.collector.clone();
+    let capsule = match args.no_capsule {
+        true => None,
+        false => capsule::of_finding(&run, &finding)?,
+    };
     let subject = Subject::of_finding(run, &finding)?;
     let entry = Entry {
         name,
@@ -73,7 +78,7 @@ pub(crate) fn run(args: &AddArgs) -> Result<(), Failure> {
         input: hex_bytes(&subject.batch.to_bytes()),
         perturbation: subject.perturbation(),
         jdk: Some(EntryJdk {
-            version: release(&finding.jvm.version).to_owned(),
+            version: Version::release(&finding.jvm.version).to_owned(),
             build_id: finding.jvm.build_id.clone(),
             collector: if collector == "default" {
                 String::new()
@@ -84,15 +89,14 @@ pub(crate) fn run(args: &AddArgs) -> Result<(), Failure> {
         fixed,
     };
     debug_assert_ne!(entry.expected, Expected::Walks);
-    let path = entry
-        .write(&args.corpus.join(state.folder()))
-        .map_err(Failure::environment)?;
-    crate::print(format!("{}\n", path.display()).as_bytes())
-}
-
-/// The release number of a version: 17.0.15 of `17.0.15+6-Debian`.
-fn release(version: &str) -> &str {
-    version.split(['+', '-']).next().unwrap_or(version)
+    let folder = args.corpus.join(state.folder());
+    let path = entry.write(&folder).map_err(Failure::environment)?;
+    let mut text = format!("{}\n", path.display());
+    if let Some(capsule) = capsule {
+        let path = capsule::write(&capsule, &folder, &entry.name)?;
+        text.push_str(&format!("{}\n", path.display()));
+    }
+    crate::print(text.as_bytes())
 }
 
 /// The JDK that has the fix, with its build id if it is installed.
@@ -105,7 +109,7 @@ fn fixed_in(version: &str) -> Result<EntryJdk, Failure> {
     let jdks = crate::variants::every_jdk(&Places::from_env());
     let build = jdks.into_iter().find(|jdk| jdk.version.is_a(&wanted));
     Ok(EntryJdk {
-        version: release(version).to_owned(),
+        version: Version::release(version).to_owned(),
         build_id: build.map_or_else(String::new, |jdk| jdk.identity),
         collector: String::new(),
     })
@@ -130,18 +134,6 @@ fn name_of(finding: &Finding) -> String {
     let digits: String = finding.id.chars().take(6).collect();
     format!(
         "{}-{function}-{digits}-{arch}",
-        release(&finding.jvm.version)
+        Version::release(&finding.jvm.version)
     )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::release;
-
-    #[test]
-    fn a_release_is_the_number_alone() {
-        assert_eq!(release("17.0.15+6-Debian"), "17.0.15");
-        assert_eq!(release("25-ea"), "25");
-        assert_eq!(release("21.0.8"), "21.0.8");
-    }
 }

@@ -66,6 +66,9 @@ pub(crate) struct AddArgs {
     /// Only the same instruction counts, for functions with more than one fault.
     #[arg(long)]
     pub(crate) same_instruction: bool,
+    /// Leave out the finding's capsule.
+    #[arg(long)]
+    pub(crate) no_capsule: bool,
     /// Moments at which a check tries it at most.
     #[arg(long, default_value_t = 2_000, value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     pub(crate) moments: u64,

@@ -1,22 +1,24 @@
 //! `walkfuzz corpus check`: each entry on the JDKs that it speaks of; what the rules say goes into its file, or moves it.
 
+use std::path::Path;
 use std::time::{Duration, Instant};
 
 use serde::Serialize;
 use walkfuzz_harness::interrupt;
-use walkfuzz_jvm::{Collector, Jdk, Places, Version};
-use walkfuzz_record::{CellState, VariantCell};
+use walkfuzz_jvm::{Jdk, Places};
+use walkfuzz_record::VariantCell;
 use walkfuzz_triage::corpus::{
     CheckVerdict, Entry, EntryJdk, Observed, Ruling, State, check_name, entries, rule,
 };
 
 use crate::corpus::args::CheckArgs;
+use crate::corpus::capsule;
+use crate::corpus::settle::settle;
+use crate::corpus::try_on::{Seen, find, knows_any, moments_that_tell, speaks_of, try_on};
 use crate::failure::{FINDINGS, Failure, INTERRUPTED, UNKNOWN};
 use crate::table::table;
-use crate::variants::args::CompilerMode;
-use crate::variants::cell::{self, Effort, Place};
+use crate::variants::cell::Effort;
 use crate::variants::every_jdk;
-use crate::variants::subject::Subject;
 
 /// How often an entry has to reproduce for a check to be sure of it.
 const ENOUGH: u64 = 5;
@@ -25,15 +27,17 @@ const LEAST: Duration = Duration::from_secs(3);
 
 /// What a check says of one entry.
 #[derive(Debug, Serialize)]
-struct Checked {
+pub(super) struct Checked {
     entry: String,
     state: Folder,
     verdict: CheckVerdict,
     /// In words.
     why: String,
-    misses: u32,
+    pub(super) misses: u32,
     /// The folder that it moves to, or would without `--dry-run`.
-    moves_to: Option<Folder>,
+    pub(super) moves_to: Option<Folder>,
+    /// What its capsule's replay gave, if it has one.
+    capsule: Option<&'static str>,
     cells: Vec<VariantCell>,
 }
 
@@ -74,7 +78,7 @@ pub(crate) fn run(args: &CheckArgs) -> Result<(), Failure> {
         let result = if interrupt::seen() {
             break;
         } else {
-            check(state, &entry, &jdks, time)?
+            check(&args.corpus, state, &entry, &jdks, time)?
         };
         eprintln!("walkfuzz: {}: {}", result.entry, result.why);
         if !args.dry_run {
@@ -141,91 +145,17 @@ fn tasks(args: &CheckArgs) -> Result<Vec<(State, Entry)>, Failure> {
     Ok(tasks)
 }
 
-/// The JVMs that an entry speaks of.
-fn speaks_of(entry: &Entry) -> Vec<&EntryJdk> {
-    entry.jdk.iter().chain(&entry.fixed).collect()
-}
-
-fn knows_any(entry: &Entry, jdks: &[Jdk]) -> bool {
-    speaks_of(entry)
-        .into_iter()
-        .any(|wanted| find(jdks, wanted).is_some())
-}
-
-/// The JDK of that build, or else of that version.
-fn find<'a>(jdks: &'a [Jdk], wanted: &EntryJdk) -> Option<&'a Jdk> {
-    let version = Version::parse(&wanted.version)?;
-    jdks.iter()
-        .find(|jdk| jdk.identity == wanted.build_id)
-        .or_else(|| jdks.iter().find(|jdk| jdk.version.is_a(&version)))
-}
-
-/// What was seen on one JVM, and the sentence for it.
-struct Seen {
-    observed: Observed,
-    why: String,
-    cell: Option<VariantCell>,
-}
-
-fn try_on(entry: &Entry, jdks: &[Jdk], wanted: &EntryJdk, effort: Effort) -> Result<Seen, Failure> {
-    let Some(jdk) = find(jdks, wanted) else {
-        return Ok(Seen {
-            observed: Observed::Unknown,
-            why: format!("needs JDK {}", wanted.version),
-            cell: None,
-        });
-    };
-    let place = Place {
-        jdk: jdk.clone(),
-        collector: Collector::from_name(&wanted.collector),
-        mode: CompilerMode::Default,
-    };
-    let cell = cell::run(&Subject::of_entry(entry), &place, effort)?;
-    let (k, of) = (cell.again.k, cell.again.of);
-    let other = if jdk.identity == wanted.build_id || wanted.build_id.is_empty() {
-        ""
-    } else {
-        " (another build)"
-    };
-    let on = format!("{}{other}", wanted.version);
-    let reason = cell.reason.clone().unwrap_or_default();
-    let (observed, why) = match cell.state {
-        CellState::Tried if k > 0 => (Observed::Again, format!("{k} of {of} on {on}")),
-        CellState::Tried if of >= effort.moments => {
-            let high = cell.again.interval().high * 100.0;
-            (
-                Observed::NotAgain,
-                format!("0 of {of} on {on} (at most {high:.2} %)"),
-            )
-        }
-        CellState::Tried => (
-            Observed::Unknown,
-            format!("only {of} of {} moments tried on {on}", effort.moments),
-        ),
-        CellState::NotMet => (
-            Observed::Unknown,
-            format!("no moment of its class came up on {on}"),
-        ),
-        CellState::CouldNotRun | CellState::NotRun => {
-            (Observed::Unknown, format!("not walked on {on}: {reason}"))
-        }
-    };
-    Ok(Seen {
-        observed,
-        why,
-        cell: Some(cell),
-    })
-}
-
-/// How many moments without it are enough, where it happened `k` of `of` times elsewhere: it would have been missed one time in twenty.
-fn moments_that_tell(k: u64, of: u64) -> u64 {
-    (of * 3).div_ceil(k.max(1))
-}
-
-fn check(state: State, entry: &Entry, jdks: &[Jdk], time: Duration) -> Result<Checked, Failure> {
+fn check(
+    corpus: &Path,
+    state: State,
+    entry: &Entry,
+    jdks: &[Jdk],
+    time: Duration,
+) -> Result<Checked, Failure> {
     if state == State::Seeds {
         return seed(entry, jdks, time);
     }
+    let replayed = capsule::replay(&corpus.join(state.folder()), entry)?;
     let mut effort = Effort {
         moments: entry.moments,
         enough: ENOUGH,
@@ -236,21 +166,20 @@ fn check(state: State, entry: &Entry, jdks: &[Jdk], time: Duration) -> Result<Ch
         },
         patience: time,
     };
-    let Some(jdk) = &entry.jdk else {
-        return Ok(checked(
-            state,
-            entry,
-            Vec::new(),
-            Observed::Unknown,
-            Observed::Unknown,
-        ));
-    };
-    let bad = try_on(entry, jdks, jdk, effort)?;
-    let mut seen = vec![];
-    let observed = bad.observed;
-    let mut fixed = Observed::Unknown;
+    // Entry::read lets none through that has no JDK.
+    let wanted = entry.jdk.clone().unwrap_or_default();
+    let mut bad = try_on(entry, jdks, &wanted, effort)?;
     let known = bad.cell.as_ref().map(|cell| cell.again);
-    seen.push(bad);
+    if let Some(replayed) = &replayed {
+        bad.why = format!("{}; {}", bad.why, replayed.words);
+        if replayed.again == Some(true) {
+            // The crash is there, whether its moment came up again or not.
+            bad.observed = Observed::Again;
+        }
+    }
+    let observed = bad.observed;
+    let mut seen = vec![bad];
+    let mut fixed = Observed::Unknown;
     if let (State::Regression, Some(wanted)) = (state, &entry.fixed) {
         if let Some(again) = known.filter(|again| again.k > 0) {
             effort.moments = moments_that_tell(again.k, again.of).max(again.of);
@@ -260,7 +189,21 @@ fn check(state: State, entry: &Entry, jdks: &[Jdk], time: Duration) -> Result<Ch
         fixed = good.observed;
         seen.push(good);
     }
-    Ok(checked(state, entry, seen, observed, fixed))
+    let mut ruling = rule(state, entry.misses, observed, fixed);
+    if replayed
+        .as_ref()
+        .is_some_and(|replayed| replayed.again == Some(false))
+    {
+        // The same code and the same memory, and something else comes of it: the replay or the file is broken.
+        ruling = Ruling {
+            verdict: CheckVerdict::Fail,
+            misses: entry.misses,
+            moves_to: None,
+        };
+    }
+    let mut checked = checked(state, entry, seen, ruling);
+    checked.capsule = replayed.map(|replayed| replayed.verdict());
+    Ok(checked)
 }
 
 /// A seed has to be borne by every JDK; it is tried on one.
@@ -289,28 +232,16 @@ fn seed(entry: &Entry, jdks: &[Jdk], time: Duration) -> Result<Checked, Failure>
         seen.observed = Observed::Again;
         seen.why = format!("{}, {} times", site.signature, site.moments);
     }
-    let observed = seen.observed;
-    Ok(checked(
-        State::Seeds,
-        entry,
-        vec![seen],
-        observed,
-        Observed::Unknown,
-    ))
+    let ruling = rule(State::Seeds, entry.misses, seen.observed, Observed::Unknown);
+    Ok(checked(State::Seeds, entry, vec![seen], ruling))
 }
 
-fn checked(
-    state: State,
-    entry: &Entry,
-    seen: Vec<Seen>,
-    bad: Observed,
-    fixed: Observed,
-) -> Checked {
+fn checked(state: State, entry: &Entry, seen: Vec<Seen>, ruling: Ruling) -> Checked {
     let Ruling {
         verdict,
         misses,
         moves_to,
-    } = rule(state, entry.misses, bad, fixed);
+    } = ruling;
     let why: Vec<&str> = seen.iter().map(|seen| &*seen.why).collect();
     let word = match verdict {
         CheckVerdict::Pass => "pass",
@@ -324,52 +255,9 @@ fn checked(
         why: format!("{word}: {}", why.join("; ")),
         misses,
         moves_to: moves_to.map(State::folder),
+        capsule: None,
         cells: seen.into_iter().filter_map(|seen| seen.cell).collect(),
     }
-}
-
-/// Writes down what the rules say.
-fn settle(
-    args: &CheckArgs,
-    state: State,
-    mut entry: Entry,
-    checked: &Checked,
-) -> Result<(), Failure> {
-    let target = State::ALL
-        .into_iter()
-        .find(|state| Some(state.folder()) == checked.moves_to);
-    if entry.misses == checked.misses && target.is_none() {
-        return Ok(());
-    }
-    entry.misses = checked.misses;
-    let here = args.corpus.join(state.folder());
-    let folder = match target {
-        Some(target) => {
-            entry.expected = target.expected();
-            if state == State::Regression {
-                // It crashes the version that was to have the fix: that is the one to look at from now on.
-                entry.jdk = entry.fixed.take().or(entry.jdk);
-            }
-            args.corpus.join(target.folder())
-        }
-        None => here.clone(),
-    };
-    let there = folder.join(format!("{}.toml", entry.name));
-    if target.is_some() && there.exists() {
-        return Err(Failure::environment(format_args!(
-            "cannot move {} to {}: one of that name is there already",
-            entry.name,
-            folder.display()
-        )));
-    }
-    entry.write(&folder).map_err(Failure::environment)?;
-    if target.is_some() {
-        let old = here.join(format!("{}.toml", entry.name));
-        std::fs::remove_file(&old).map_err(|error| {
-            Failure::environment(format_args!("cannot remove {}: {error}", old.display()))
-        })?;
-    }
-    Ok(())
 }
 
 fn text(report: &Report, dry_run: bool) -> String {
@@ -406,16 +294,4 @@ fn text(report: &Report, dry_run: bool) -> String {
         count(CheckVerdict::Fail),
         count(CheckVerdict::Unknown)
     )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::moments_that_tell;
-
-    #[test]
-    fn what_happens_seldom_takes_more_moments_to_be_missed() {
-        assert_eq!(moments_that_tell(5, 10), 6);
-        assert_eq!(moments_that_tell(5, 1000), 600);
-        assert_eq!(moments_that_tell(0, 100), 300);
-    }
 }

@@ -42,7 +42,13 @@ fn held(finding: &Finding) -> String {
 fn walked(finding: &Finding) -> Option<String> {
     let registers = &finding.registers;
     if registers.edited.is_empty() {
-        return Some("The context was untouched: the kernel delivered it so.".to_owned());
+        let memory = match finding.input.memory.len() {
+            0 => String::new(),
+            words => format!(" Before the walk, {words} words of memory were edited."),
+        };
+        return Some(format!(
+            "The context was untouched: the kernel delivered it so.{memory}"
+        ));
     }
     let edits: Vec<String> = registers
         .edited

@@ -133,6 +133,11 @@ impl Campaign {
         self.outcome(folder, ended, began.elapsed())
     }
 
+    /// What was looked for, if the folder has it with all that will be known of it.
+    pub(crate) fn complete(&self, folder: &RunFolder) -> Option<Finding> {
+        self.met(folder).filter(is_complete)
+    }
+
     fn met(&self, folder: &RunFolder) -> Option<Finding> {
         let found = folder.findings().ok()?.findings;
         found

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use walkfuzz_context::{Arch, Batch, BlobKind, Edit, Perturbation, Value, ValueClass};
-use walkfuzz_jvm::{Jdk, Places};
+use walkfuzz_jvm::{Jdk, Places, Version};
 use walkfuzz_triage::{Cause, CompilerMode, CrashLog, CrashPlan, KnownIssues, WalkerCrash};
 
 use crate::failure::Failure;
@@ -132,7 +132,7 @@ fn nearest(plan: &CrashPlan, wishes: &Wishes, notes: &mut Vec<String>) -> Result
         return Ok(places.choose(None)?);
     };
     let text = version.to_string();
-    let release = text.split(['+', '-']).next().unwrap_or(&text);
+    let release = Version::release(&text);
     match places.choose(Some(release)) {
         Ok(jdk) => Ok(jdk),
         Err(missing) => {

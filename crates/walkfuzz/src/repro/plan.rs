@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use walkfuzz_jvm::{Jdk, Places};
+use walkfuzz_jvm::{Jdk, Places, Version};
 use walkfuzz_record::{Finding, JvmFacts, KnownMatch, RunFolder};
 
 use crate::failure::Failure;
@@ -106,18 +106,16 @@ impl Plan {
     }
 }
 
-/// The release of a version as `walkfuzz jdk` names it.
-fn release(version: &str) -> &str {
-    version.split(['+', '-']).next().unwrap_or(version)
-}
-
 fn jdk_differs(jdk: &Jdk, facts: &JvmFacts) -> bool {
-    jdk.version.to_string() != release(&facts.version)
+    jdk.version.to_string() != Version::release(&facts.version)
 }
 
 /// The JDK that is asked for, else the one that was walked.
 fn same_jdk(facts: &JvmFacts, wishes: &Wishes) -> Result<Jdk, Failure> {
-    let wanted = wishes.jdk.as_deref().unwrap_or(release(&facts.version));
+    let wanted = wishes
+        .jdk
+        .as_deref()
+        .unwrap_or(Version::release(&facts.version));
     Ok(Places::from_env().choose(Some(wanted).filter(|wanted| !wanted.is_empty()))?)
 }
 

@@ -80,14 +80,16 @@ pub(crate) fn text(subject: &Subject, variants: &Variants) -> String {
     {
         text.push_str("not met: no moment of that class came up within the budget\n");
     }
-    let missed = variants
+    let missed: Vec<_> = variants
         .cells
         .iter()
         .filter(|cell| cell.state == CellState::NotRun)
-        .count();
-    if missed > 0 {
+        .collect();
+    if let Some(first) = missed.first() {
         text.push_str(&format!(
-            "-: {missed} cells that the budget did not reach (--budget)\n"
+            "-: {} cells that were not tried: {}\n",
+            missed.len(),
+            first.reason.as_deref().unwrap_or("unknown")
         ));
     }
     text.push_str(&others(variants));
@@ -198,6 +200,8 @@ mod tests {
             moments: 2,
             wanted: false,
         });
+        let mut late = cell("25", "g1", CellState::NotRun, (0, 0));
+        late.reason = Some("the budget was used up (--budget)".to_owned());
         let mut first = cell("17.0.7", "g1", CellState::Tried, (12, 400));
         first.frozen = Some(KOfN::new(3, 3));
         let variants = Variants {
@@ -214,7 +218,7 @@ mod tests {
                 died,
                 both,
                 cell("17.0.9", "z", CellState::NotMet, (0, 0)),
-                cell("25", "g1", CellState::NotRun, (0, 0)),
+                late,
             ],
         };
         let subject = Subject {
@@ -242,7 +246,7 @@ JDK     mode     g1      z
 
 (a) no such collector
 not met: no moment of that class came up within the budget
--: 1 cells that the budget did not reach (--budget)
+-: 1 cells that were not tried: the budget was used up (--budget)
 * also hang|walk|agct: 2 times, on 17.0.9
 frozen: 3 of 3 repetitions in copies of the first such moment (1 cells)
 "

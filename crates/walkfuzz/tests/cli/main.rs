@@ -10,6 +10,7 @@ mod explain;
 mod export;
 mod jdks;
 mod replay;
+mod replay_refused;
 mod repros;
 mod shared_code;
 mod steps;

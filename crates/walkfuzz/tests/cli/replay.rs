@@ -70,8 +70,51 @@ fn capsules_of_real_jvms_end_as_they_say() {
         assert!(!capsules.is_empty());
         for capsule in capsules {
             same_again(&capsule, runs.path());
+            a_debugger_opens(&capsule, runs.path());
+            minimised_again(&capsule, runs.path());
         }
     }
+}
+
+/// What was put to a capsule's perturbation goes again, and twice gives the same file, to the last byte.
+fn minimised_again(file: &Path, folder: &Path) {
+    let minimise = |file: &Path, out: &Path| -> Value {
+        let mut command = walkfuzz();
+        command.arg("minimise").arg(file).arg("--out").arg(out);
+        let output = command.arg("--json").output().unwrap();
+        let errors = String::from_utf8_lossy(&output.stderr).into_owned();
+        assert_eq!(output.status.code(), Some(0), "{errors}");
+        json(&output.stdout)
+    };
+    let outs = ["1", "2", "3"].map(|name| folder.join(format!("minimised-{name}.wfcap")));
+    let first = minimise(file, &outs[0]);
+    eprintln!("note: {first}");
+    // A register that no walk looks at, and a nudge there and back.
+    let mut more = Capsule::read(file).unwrap();
+    more.facts.perturbation.push_str(" r9~bit40 r8+=0x1230");
+    let grown = folder.join("grown.wfcap");
+    more.write(&grown).unwrap();
+    let second = minimise(&grown, &outs[1]);
+    assert_eq!(second["after"], first["after"]);
+    let edits = |form: &Value| form["edits"].as_u64().unwrap();
+    if first["before"]["tier"] == "T4" {
+        assert!(second["walks"].as_u64().unwrap() > 100, "{second}");
+        assert_eq!(edits(&second["before"]), edits(&first["before"]) + 2);
+        assert!(edits(&second["after"]) <= edits(&first["before"]));
+    }
+    minimise(&outs[1], &outs[2]);
+    let bytes = outs.each_ref().map(|path| fs::read(path).unwrap());
+    assert!(
+        bytes[0] == bytes[1] && bytes[1] == bytes[2],
+        "{first} {second}"
+    );
+    replay(&outs[2]).args(["--times", "20"]).assert().code(0);
+    // What the search needs to know is said to be missing.
+    more.facts.perturbed = None;
+    more.write(&grown).unwrap();
+    let mut command = walkfuzz();
+    let sentence = "it does not say what its context was before it was perturbed";
+    fails(command.arg("minimise").arg(&grown), 2, sentence);
 }
 
 fn same_again(file: &Path, folder: &Path) {
@@ -105,6 +148,7 @@ fn same_again(file: &Path, folder: &Path) {
         );
         assert!(said["milliseconds_median"].as_f64().unwrap() < 100.0);
     }
+    no_code_of_libc(&Capsule::read(file).unwrap());
     let small = folder.join("small.wfcap");
     replay(file).arg("--refer").arg(&small).assert().code(0);
     let sizes = [file, &small].map(|path| fs::metadata(path).unwrap().len());
@@ -154,6 +198,73 @@ fn same_again(file: &Path, folder: &Path) {
         2,
         "refused: its walk wants to make system call 59",
     );
+}
+
+/// gdb shows the registers and the native backtrace of the fault.
+fn a_debugger_opens(file: &Path, folder: &Path) {
+    let core = folder.join("walk.core");
+    let packed = fs::File::open(file).unwrap();
+    fs::write(&core, zstd::decode_all(packed).unwrap()).unwrap();
+    let output = std::process::Command::new("gdb")
+        .args(["-nx", "-batch", "-ex", "set pagination off", "-c"])
+        .arg(&core)
+        .args([
+            "-ex",
+            "sharedlibrary",
+            "-ex",
+            "bt 1",
+            "-ex",
+            "info registers",
+        ])
+        .args(["-ex", "x/i $pc"])
+        .output();
+    let Ok(output) = output else {
+        eprintln!("skip: no gdb on this machine");
+        return;
+    };
+    let said = String::from_utf8_lossy(&output.stdout).into_owned();
+    let facts = Capsule::read(file).unwrap().facts;
+    let Outcome::Fault(fault) = facts.expected else {
+        panic!("{}", facts.expected);
+    };
+    assert!(
+        said.contains("Program terminated with signal SIG"),
+        "{said}"
+    );
+    let names = fault.registers.arch.register_names().iter();
+    for (name, word) in names.zip(fault.registers.words) {
+        let line = said
+            .lines()
+            .find(|line| line.split_whitespace().next() == Some(*name));
+        let shown = line.and_then(|line| line.split_whitespace().nth(1));
+        assert_eq!(shown, Some(format!("{word:#x}").as_str()), "{name}: {said}");
+    }
+    // The signature names the function that faulted.
+    let function = facts.signature.split('|').nth(1).unwrap();
+    let begin = format!("#0  {:#018x} in {function}", fault.registers.pc().0);
+    let top = said.lines().filter(|line| line.starts_with(&begin));
+    assert!(top.count() >= 1, "{begin}: {said}");
+}
+
+/// Another libc changes nothing, and its code is nobody's to pass on.
+fn no_code_of_libc(capsule: &Capsule) {
+    let facts = &capsule.facts;
+    eprintln!("note: shims {:?} {}", facts.shims, facts.libc_code);
+    let libc = facts
+        .files
+        .iter()
+        .find(|file| file.name.starts_with("libc."));
+    let mappings = &libc.unwrap().mappings;
+    assert!(mappings.len() > 2, "{mappings:?}");
+    let code = capsule
+        .pages
+        .iter()
+        .filter(|(_, page)| page.protection.execute());
+    let of_libc = code.filter(|(address, _)| {
+        let mut holding = mappings.iter();
+        holding.any(|mapping| (mapping.start..mapping.end).contains(address))
+    });
+    assert_eq!(of_libc.count(), 0, "{}", facts.libc_code);
 }
 
 #[test]

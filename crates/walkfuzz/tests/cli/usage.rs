@@ -144,7 +144,7 @@ fn the_reference_names_what_exists() {
         let path: Vec<&str> = words
             .iter()
             .copied()
-            .take(if ["jdk", "corpus"].contains(&words[0]) {
+            .take(if ["jdk", "corpus", "snapshots"].contains(&words[0]) {
                 2
             } else {
                 1

@@ -147,10 +147,13 @@ pub(super) fn section(maps: &[Map<'_>]) -> Markup {
                 }
                 "; the gravest verdict of a field's cells, with how many of them have it. A field leads to the first of these."
             }
-            fieldset .axes {
-                legend { "Axes" }
-                @for (n, map) in maps.iter().enumerate() {
-                    label { input type="radio" name="axes" id={"axes-" (n)} checked[n == 0]; " " (map.name()) }
+            details .choose {
+                summary { "Other axes" }
+                fieldset .axes {
+                    legend { "Axes" }
+                    @for (n, map) in maps.iter().enumerate() {
+                        label { input type="radio" name="axes" id={"axes-" (n)} checked[n == 0]; " " (map.name()) }
+                    }
                 }
             }
             @for (n, map) in maps.iter().enumerate() {

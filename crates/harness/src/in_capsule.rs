@@ -1,0 +1,143 @@
+//! Minimising in a capsule: each candidate is a walk of the puppet, over the same memory, put back to what it was.
+//!
+//! Deterministic: candidates come in the order of [`minimise`], each ends as it must, whatever was walked before it, and no clock has a
+//! say. A walk under ptrace costs a hundred times what one in a frozen copy does: where there is a copy, it asks the puppet
+//! only about what it would accept itself.
+
+use std::collections::BTreeMap;
+
+use walkfuzz_capsule::capture::Ground;
+use walkfuzz_capsule::{Ended, FaultOutcome, Outcome, Perturbed};
+use walkfuzz_context::{Arch, Edit, Landscape, LandscapeTable, Perturbation, Registers, Tier};
+use walkfuzz_record::{FaultRecord, WalkOutcome};
+
+use crate::minimise::minimise;
+
+/// Candidates that hang cost half a second of CPU time each: after so many of them the search is over.
+const MOST_HANGS: usize = 8;
+/// Walks that a search may cost.
+const BUDGET: usize = 5_000;
+/// How natural a context is cannot be told without the JVM's structures: the least natural tier is not too much said.
+pub(crate) const TIER: Tier = Tier::T4;
+
+/// Walks in the puppet.
+pub(crate) struct Judge<'g, 'm> {
+    ground: &'g mut Ground<'m>,
+    hangs: usize,
+    /// Why it cannot walk any more.
+    lost: Option<String>,
+}
+
+impl<'g, 'm> Judge<'g, 'm> {
+    pub(crate) fn new(ground: &'g mut Ground<'m>) -> Self {
+        Self {
+            ground,
+            hangs: 0,
+            lost: None,
+        }
+    }
+
+    /// The fault that a walk from `registers` ends with, if it does.
+    pub(crate) fn fault(&mut self, registers: &Registers) -> Option<WalkOutcome> {
+        if self.lost.is_some() || self.hangs >= MOST_HANGS {
+            return None;
+        }
+        match self.ground.walk(registers) {
+            Ok(Ended::Outcome(Outcome::Fault(fault))) => Some(in_words(&fault)),
+            Ok(ended) => {
+                self.hangs += usize::from(ended == Ended::Hang);
+                None
+            }
+            Err(error) => {
+                self.lost = Some(error.to_string());
+                None
+            }
+        }
+    }
+}
+
+/// The smallest perturbation in a capsule, where nobody can tell another tier than `TIER`.
+pub(crate) struct Search<'a> {
+    /// The registers as the kernel delivered them.
+    pub(crate) untouched: &'a Registers,
+    /// What value classes resolve to.
+    pub(crate) landscape: &'a LandscapeTable,
+    /// What has the signature.
+    pub(crate) start: &'a Perturbation,
+}
+
+impl Search<'_> {
+    /// Searches `ground`. `same` says whether a fault has the signature. Returns how many walks it took, too.
+    ///
+    /// # Errors
+    /// The puppet is lost, or the start has another signature there.
+    pub(crate) fn run(
+        &self,
+        ground: &mut Ground<'_>,
+        same: impl Fn(&WalkOutcome) -> bool,
+    ) -> Result<(Perturbation, usize), String> {
+        let mut judge = Judge::new(ground);
+        let mut attempt = |candidate: &Perturbation| {
+            if !resolves(candidate, self.landscape) {
+                return None;
+            }
+            let mut registers = *self.untouched;
+            candidate.apply(&mut registers, self.landscape);
+            let fault = judge.fault(&registers)?;
+            same(&fault).then_some(TIER)
+        };
+        let begins = attempt(self.start).is_some();
+        let (smallest, _, walks) =
+            minimise(Arch::NATIVE, self.start, TIER, &[], BUDGET, &mut attempt);
+        match judge.lost {
+            Some(lost) => Err(lost),
+            None if !begins => Err("in the capsule its walk ends otherwise".to_owned()),
+            None => Ok((smallest, walks)),
+        }
+    }
+}
+
+/// Whether each of its values is known.
+fn resolves(perturbation: &Perturbation, landscape: &LandscapeTable) -> bool {
+    perturbation.edits().iter().all(|edit| match edit {
+        Edit::Set { value, .. } => landscape.resolve(value.class, value.selector).is_some(),
+        _ => true,
+    })
+}
+
+/// What a later search in the capsule alone needs to know.
+pub(crate) fn perturbed(
+    untouched: &Registers,
+    perturbation: &Perturbation,
+    tier: Tier,
+    landscape: &LandscapeTable,
+) -> Perturbed {
+    let mut values = BTreeMap::new();
+    for edit in perturbation.edits() {
+        let Edit::Set { value, .. } = edit else {
+            continue;
+        };
+        let all = landscape.values(value.class);
+        // A selector that goes round needs all.
+        let reached = all.get(..=usize::from(value.selector)).unwrap_or(all);
+        let kept: &mut Vec<u64> = values.entry(value.class.name().to_owned()).or_default();
+        if kept.len() < reached.len() {
+            *kept = reached.to_vec();
+        }
+    }
+    Perturbed {
+        untouched: *untouched,
+        tier: tier.name().to_owned(),
+        values,
+    }
+}
+
+/// A puppet's fault as walks have it.
+pub(crate) fn in_words(fault: &FaultOutcome) -> WalkOutcome {
+    WalkOutcome::Fault(FaultRecord {
+        signal: fault.signal,
+        code: fault.code,
+        address: fault.address,
+        pc: fault.registers.pc(),
+    })
+}

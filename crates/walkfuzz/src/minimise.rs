@@ -1,0 +1,99 @@
+//! `walkfuzz minimise`: the smallest perturbation in a capsule, and no word of memory that it does not need.
+
+use serde::Serialize;
+use walkfuzz_capsule::Capsule;
+use walkfuzz_harness::minimise_file::minimise_capsule;
+
+use crate::cli::MinimiseArgs;
+use crate::failure::Failure;
+use crate::replay::{Jdks, read};
+use crate::table::table;
+use crate::{print, print_json};
+
+/// A capsule's size, as a maintainer sees it.
+#[derive(Serialize)]
+struct Form {
+    perturbation: String,
+    tier: String,
+    edits: usize,
+    /// Pages.
+    pages: usize,
+    /// Words of data that are not zero, code left out.
+    words: usize,
+}
+
+#[derive(Serialize)]
+struct Answer {
+    signature: String,
+    before: Form,
+    after: Form,
+    /// Walks that the search took.
+    walks: usize,
+}
+
+pub(crate) fn run(args: &MinimiseArgs) -> Result<(), Failure> {
+    let mut capsule = read(&args.file)?;
+    let mut jdks = Jdks::default();
+    capsule.resolve(|file| jdks.find(file))?;
+    let minimised = minimise_capsule(&capsule)
+        .map_err(|error| Failure::usage(format_args!("{}: {error}", args.file.display())))?;
+    if let Some(path) = &args.out {
+        minimised
+            .capsule
+            .write(path)
+            .map_err(Failure::environment)?;
+    }
+    let answer = Answer {
+        signature: capsule.facts.signature.clone(),
+        before: form(&capsule),
+        after: form(&minimised.capsule),
+        walks: minimised.walks,
+    };
+    if args.json {
+        print_json(&answer)
+    } else {
+        print(screen(&answer).as_bytes())
+    }
+}
+
+fn form(capsule: &Capsule) -> Form {
+    let facts = &capsule.facts;
+    Form {
+        perturbation: facts.perturbation.clone(),
+        tier: facts
+            .perturbed
+            .as_ref()
+            .map_or_else(String::new, |moment| moment.tier.clone()),
+        edits: facts.perturbation.split_whitespace().count(),
+        pages: capsule.pages.len(),
+        words: capsule.words().count(),
+    }
+}
+
+/// For people.
+fn screen(answer: &Answer) -> String {
+    let row = |name: &str, form: &Form| {
+        vec![
+            name.to_owned(),
+            form.tier.clone(),
+            form.edits.to_string(),
+            form.pages.to_string(),
+            form.words.to_string(),
+            form.perturbation.clone(),
+        ]
+    };
+    let head = ["", "tier", "edits", "pages", "words", "perturbation"];
+    let rows = [
+        head.map(str::to_owned).to_vec(),
+        row("before", &answer.before),
+        row("after", &answer.after),
+    ];
+    let how = match answer.walks {
+        0 => format!(
+            "its tier is {}, and what another perturbation's would be cannot be told without the JVM: none was tried",
+            answer.before.tier
+        ),
+        walks => format!("{walks} walks"),
+    };
+    format!("{}: {how}\n{}", answer.signature, table(&rows))
+}

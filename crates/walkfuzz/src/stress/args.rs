@@ -1,0 +1,73 @@
+//! The command line of `walkfuzz stress`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::Args;
+
+use crate::cli::duration;
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Examples:
+    walkfuzz stress --profile smoke
+    walkfuzz stress --profile nightly --budget 8h --shard 1/4
+    walkfuzz stress --profile nightly --filter 'jdk=17 & !workload~spark' --dry-run
+    walkfuzz stress --resume walkfuzz-runs/RUN
+    walkfuzz stress --seconds 30 -- java -jar app.jar
+
+FILTER: AXIS=VALUE, AXIS~TEXT, jdk<VERSION with ! & | ( ); the axes are jdk, collector, flags, walker, mode, workload, antagonists, clock,
+interval.")]
+pub(crate) struct StressArgs {
+    /// The matrix and its limits: a name under ci/, or a file.
+    #[arg(long, default_value = "smoke")]
+    pub(crate) profile: String,
+    /// Only cells that match, see below.
+    #[arg(long)]
+    pub(crate) filter: Option<String>,
+    /// Print the plan and end.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+    /// Run part K of N of the plan.
+    #[arg(long, value_name = "K/N", value_parser = walkfuzz_stress::plan::parse_shard)]
+    pub(crate) shard: Option<(usize, usize)>,
+    /// Go on with an interrupted run: the cells of this folder that are not finished.
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["shard", "seed", "program"])]
+    pub(crate) resume: Option<PathBuf>,
+    /// Cells at a time.
+    #[arg(long)]
+    pub(crate) jobs: Option<usize>,
+    /// How long the run may take, 90s or 8h.
+    #[arg(long, value_parser = duration)]
+    pub(crate) budget: Option<Duration>,
+    /// How many seconds each cell samples.
+    #[arg(long)]
+    pub(crate) seconds: Option<u64>,
+    /// At most so many cells.
+    #[arg(long)]
+    pub(crate) cells: Option<usize>,
+    /// The plan's order.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) seed: u64,
+    /// Keep the records and outputs of passing cells, too.
+    #[arg(long)]
+    pub(crate) keep: bool,
+    /// A jar of the Renaissance benchmarks, for workloads named renaissance:NAME.
+    #[arg(long, env = "RENAISSANCE_JAR", value_name = "JAR")]
+    pub(crate) renaissance: Option<PathBuf>,
+    /// A jar of the DaCapo benchmarks, for workloads named dacapo:NAME.
+    #[arg(long, env = "DACAPO_JAR", value_name = "JAR")]
+    pub(crate) dacapo: Option<PathBuf>,
+    /// Where the run folder is made.
+    #[arg(long, default_value = "walkfuzz-runs")]
+    pub(crate) runs: PathBuf,
+    /// End with exit code 1 if a cell fails.
+    #[arg(long)]
+    pub(crate) fail: bool,
+    /// Print the results as JSON; everything else goes to stderr.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// A program of yours, sampled instead of the profile's workloads.
+    #[arg(last = true)]
+    pub(crate) program: Vec<String>,
+}
