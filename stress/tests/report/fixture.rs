@@ -340,6 +340,8 @@ fn numbers(cell: &Cell, random: &mut Random, perturbs: bool) -> Numbers {
         thread_seconds,
         walker_seconds: walks as f64 * 7e-7,
         near_misses: random.below(3),
+        biased: 0,
+        lost: 0,
     };
     numbers
 }

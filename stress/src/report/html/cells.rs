@@ -110,6 +110,9 @@ fn details(cell: &CellResult, name: &str, files: Files<'_>) -> Markup {
                         (count(sampling.delivered)) " of " (count(sampling.requested)) " (" (percent(sampling.delivered, sampling.requested)) "), "
                         (count(sampling.coalesced)) " coalesced, " (count(sampling.dropped)) " dropped, "
                         (count(sampling.outside_java)) " outside Java, " (count(sampling.near_misses)) " near misses"
+                        @if sampling.biased + sampling.lost > 0 {
+                            ", " (count(sampling.biased)) " biased, " (count(sampling.lost)) " lost"
+                        }
                     }
                     dt { "program" } dd {
                         @if let Some(rounds) = workload.rounds { (count(rounds)) " rounds, " }
