@@ -22,6 +22,7 @@ pub mod plan;
 pub mod process;
 pub mod profile;
 pub mod recording;
+pub mod report;
 pub mod result;
 pub mod run;
 pub mod said;

@@ -2,7 +2,7 @@
 //!
 //! Contract: pure. The fullest form is `serde_json` of the same [`Summary`].
 
-mod numbers;
+pub mod numbers;
 
 use crate::finding::{FindingVerdict, WitnessCount};
 use crate::summary::{FindingRow, OutcomeRow, Summary, Verdict};

@@ -38,7 +38,9 @@ pub struct Share {
 }
 
 impl Share {
-    pub(crate) fn new(k: u64, of: u64) -> Self {
+    /// `k` of `of`, with its interval.
+    #[must_use]
+    pub fn new(k: u64, of: u64) -> Self {
         let interval = KOfN::new(k, of).interval();
         Self { k, of, interval }
     }

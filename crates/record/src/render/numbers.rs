@@ -1,9 +1,12 @@
 //! Numbers for people: thousands apart, shares with their denominators and intervals.
+//!
+//! Contract: pure. Every report of walkfuzz writes its numbers this way.
 
 use crate::summary::Share;
 
 /// A count in at most four characters: what a table has no room for stands in the finding's own report.
-pub(super) fn short(number: u64) -> String {
+#[must_use]
+pub fn short(number: u64) -> String {
     let units = [
         (1_000_000_000_000, "T"),
         (1_000_000_000, "G"),
@@ -20,7 +23,8 @@ pub(super) fn short(number: u64) -> String {
 }
 
 /// `k of n (share and interval)`.
-pub(super) fn share(share: Share, unit: &str) -> String {
+#[must_use]
+pub fn share(share: Share, unit: &str) -> String {
     if share.of == 0 {
         return "0 of 0".to_owned();
     }
@@ -36,7 +40,8 @@ pub(super) fn share(share: Share, unit: &str) -> String {
 }
 
 /// `k of n walks: so many per million`, and an upper bound where there was none.
-pub(super) fn rate(share: Share) -> String {
+#[must_use]
+pub fn rate(share: Share) -> String {
     let Share { k, of, interval } = share;
     let walks = format!("{} of {} walks", count(k), count(of));
     if of == 0 {
@@ -58,7 +63,8 @@ pub(super) fn rate(share: Share) -> String {
 }
 
 /// Thousands apart; from ten million on in units.
-pub(super) fn count(number: u64) -> String {
+#[must_use]
+pub fn count(number: u64) -> String {
     if number >= 10_000_000 {
         return compact(number as f64);
     }
@@ -73,7 +79,9 @@ pub(super) fn count(number: u64) -> String {
     text
 }
 
-pub(super) fn compact(number: f64) -> String {
+/// Three digits and a unit.
+#[must_use]
+pub fn compact(number: f64) -> String {
     let units = [
         (1e18, "E"),
         (1e15, "P"),
@@ -90,7 +98,8 @@ pub(super) fn compact(number: f64) -> String {
 }
 
 /// Two significant digits at least, never an exponent.
-pub(super) fn significant(number: f64) -> String {
+#[must_use]
+pub fn significant(number: f64) -> String {
     if number >= 100.0 {
         count(number.round() as u64)
     } else if number >= 1.0 {
@@ -105,14 +114,18 @@ pub(super) fn significant(number: f64) -> String {
     }
 }
 
-pub(super) fn percent(k: u64, of: u64) -> String {
+/// A share in percent; `-` of nothing.
+#[must_use]
+pub fn percent(k: u64, of: u64) -> String {
     match of {
         0 => "-".to_owned(),
         of => format!("{:.2} %", 100.0 * k as f64 / of as f64),
     }
 }
 
-pub(super) fn nanoseconds(number: u64) -> String {
+/// A time in the unit that suits it.
+#[must_use]
+pub fn nanoseconds(number: u64) -> String {
     match number {
         0..10_000 => format!("{number} ns"),
         10_000..10_000_000 => format!("{:.1} us", number as f64 / 1e3),
