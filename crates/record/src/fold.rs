@@ -37,7 +37,7 @@ pub fn fold_lines(text: &[u8]) -> Folded {
     let lines = text.split(|&byte| byte == b'\n').map(<[u8]>::trim_ascii);
     for line in lines.filter(|line| !line.is_empty()) {
         match serde_json::from_slice(line) {
-            Ok(Line::Finding(finding)) if finding.schema == SCHEMA => {
+            Ok(Line::Finding(finding)) if finding.schema == SCHEMA && is_id(&finding.id) => {
                 add_finding(&mut by_id, *finding);
             }
             Ok(Line::Sighting(sighting)) if sighting.schema == SCHEMA => sightings.push(sighting),
@@ -63,6 +63,11 @@ pub fn fold_lines(text: &[u8]) -> Folded {
             .then_with(|| a.id.cmp(&b.id))
     });
     folded
+}
+
+/// Whether it is the hexadecimal word that ids are: files are named after them.
+fn is_id(id: &str) -> bool {
+    !id.is_empty() && id.len() <= 16 && id.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
 fn add_finding(by_id: &mut BTreeMap<String, Finding>, mut new: Finding) {

@@ -15,6 +15,8 @@ use crate::version::JdkVersion;
 
 mod options;
 
+pub use options::worth_taking;
+
 /// How the JVM ran Java code.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CompilerMode {

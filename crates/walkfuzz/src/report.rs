@@ -6,6 +6,7 @@ use serde::Serialize;
 use walkfuzz_harness::campaign::summarise;
 use walkfuzz_record::render::end_screen;
 use walkfuzz_record::{Finding, RunFolder, Summary};
+use walkfuzz_stress::store::StressFolder;
 
 use crate::cli::ReportArgs;
 use crate::failure::Failure;
@@ -19,6 +20,9 @@ struct Report {
 }
 
 pub(crate) fn run(args: &ReportArgs) -> Result<(), Failure> {
+    if let Some(run) = args.run.as_deref().filter(|run| StressFolder::is_one(run)) {
+        return crate::stress::show(&StressFolder::open(run)?, args.json, args.findings);
+    }
     let folder = match &args.run {
         Some(run) => RunFolder::open(run)?,
         None => RunFolder::latest(&args.runs)?,

@@ -5,6 +5,7 @@ mod progress;
 mod sampler;
 mod workload;
 
+use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
@@ -13,6 +14,7 @@ use walkfuzz_jvm::Places;
 use walkfuzz_record::JvmFacts;
 use walkfuzz_stress::launch;
 use walkfuzz_stress::recording::is_jfr;
+use walkfuzz_stress::report::{self, Run, Screen};
 use walkfuzz_stress::run::{Ended, Runner, Start, estimate};
 use walkfuzz_stress::store::{StressFacts, StressFolder};
 use walkfuzz_stress::subjects::Subjects;
@@ -293,11 +295,8 @@ fn command(cell: &Cell, profile: &Profile) -> String {
 
 fn conclude(args: &StressArgs, folder: &StressFolder, ended: Ended) -> Result<(), Failure> {
     let results = folder.finished()?.cells;
-    if args.json {
-        crate::print_json(&results)?;
-    } else {
-        crate::print(progress::table(&results, folder.path()).as_bytes())?;
-    }
+    write_reports(folder)?;
+    show(folder, args.json, false)?;
     if ended == Ended::Interrupted {
         eprintln!(
             "walkfuzz: go on with: walkfuzz stress --resume {}",
@@ -314,6 +313,50 @@ fn conclude(args: &StressArgs, folder: &StressFolder, ended: Ended) -> Result<()
     } else {
         Err(Failure::said(UNKNOWN))
     }
+}
+
+/// A stress run for people, or as JSON.
+pub(crate) fn show(folder: &StressFolder, as_json: bool, all: bool) -> Result<(), Failure> {
+    let (facts, finished) = (folder.facts()?, folder.finished()?);
+    let run = Run {
+        facts: &facts,
+        cells: &finished.cells,
+    };
+    if as_json {
+        return crate::print_json(&report::json(run));
+    }
+    let colour = report::wants_colour(
+        std::io::stdout().is_terminal(),
+        std::env::var_os("NO_COLOR").as_deref(),
+    );
+    let screen = Screen {
+        colour,
+        all,
+        folder: &folder.path().display().to_string(),
+    };
+    crate::print(report::terminal(run, &screen).as_bytes())
+}
+
+/// `report.html`, `report.json` and `junit.xml` in the run's folder.
+fn write_reports(folder: &StressFolder) -> Result<(), Failure> {
+    let (facts, finished) = (folder.facts()?, folder.finished()?);
+    let run = Run {
+        facts: &facts,
+        cells: &finished.cells,
+    };
+    let json = serde_json::to_string_pretty(&report::json(run)).map_err(Failure::environment)?;
+    let junit = report::junit(run).map_err(Failure::environment)?;
+    for (name, text) in [
+        ("report.html", report::html(run, "")),
+        ("report.json", json),
+        ("junit.xml", junit),
+    ] {
+        let path = folder.path().join(name);
+        std::fs::write(&path, text).map_err(|error| {
+            Failure::environment(format_args!("cannot write {}: {error}", path.display()))
+        })?;
+    }
+    Ok(())
 }
 
 impl From<walkfuzz_stress::store::StoreError> for Failure {

@@ -130,6 +130,7 @@ fn variables_are_documented_and_exist() {
     for folder in [
         "crates",
         "stress",
+        "agents",
         "scripts",
         ".ci",
         "ci",

@@ -5,7 +5,6 @@
     reason = "a helper of a test may fail as the test itself"
 )]
 
-mod browser;
 mod compared;
 mod fixture;
 mod formats;

@@ -42,7 +42,8 @@ const LEFT_OUT: [&str; 30] = [
 ];
 
 /// The options worth taking over, in their order. The caller unlocks diagnostic and experimental ones.
-pub(super) fn worth_taking(options: &str) -> Vec<String> {
+#[must_use]
+pub fn worth_taking(options: &str) -> Vec<String> {
     let mut kept: Vec<String> = Vec::new();
     for option in options.split_whitespace() {
         if kept.len() == MOST {

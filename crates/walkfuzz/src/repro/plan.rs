@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use walkfuzz_jvm::{Jdk, Places, Version};
 use walkfuzz_record::{Finding, JvmFacts, KnownMatch, RunFolder};
+use walkfuzz_triage::crash_plan::worth_taking;
 
 use crate::failure::Failure;
 use crate::repro::campaign::{Aim, Campaign};
@@ -146,10 +147,18 @@ pub(crate) fn environment(
         .iter()
         .map(String::as_str)
         .filter(|option| !OURS.iter().any(|ours| option.starts_with(ours)))
-        .filter(|option| !collectors(option))
+        .filter(|option| !collectors(option) && is_harmless(option))
         .collect();
     if !extra.is_empty() {
         variables.push(("WALKFUZZ_JAVA_OPTIONS".to_owned(), extra.join(" ")));
     }
     variables
+}
+
+/// Whether an option of a finding, which may be somebody else's file, can do no more than change how code is executed.
+fn is_harmless(option: &str) -> bool {
+    let tier = option.strip_prefix("-XX:TieredStopAtLevel=");
+    matches!(option, "-Xint" | "-Xcomp")
+        || tier.is_some_and(|level| matches!(level, "0" | "1" | "2" | "3" | "4"))
+        || !worth_taking(option).is_empty()
 }

@@ -66,13 +66,14 @@ impl Thing {
 
 fn read(path: &Path) -> Result<Vec<u8>, Failure> {
     let cannot = |error| Failure::usage(format_args!("cannot read {}: {error}", path.display()));
-    let file = File::open(path).map_err(cannot)?;
-    if !file.metadata().map_err(cannot)?.is_file() {
+    // Before it is opened: a pipe without a writer would never be.
+    if !path.metadata().map_err(cannot)?.is_file() {
         return Err(Failure::usage(format_args!(
             "{} is no file",
             path.display()
         )));
     }
+    let file = File::open(path).map_err(cannot)?;
     let mut bytes = Vec::new();
     file.take(MOST).read_to_end(&mut bytes).map_err(cannot)?;
     Ok(bytes)

@@ -2,12 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::io::IsTerminal as _;
-use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
+use walkfuzz_stress::Verdict;
 use walkfuzz_stress::run::Event;
-use walkfuzz_stress::{CellResult, Verdict};
 
 /// Cells done, running and left, the rate, crashes so far.
 pub(crate) struct Progress {
@@ -95,18 +94,4 @@ impl Progress {
     pub(crate) fn end(&self) {
         self.clear();
     }
-}
-
-/// The results in short.
-pub(crate) fn table(results: &[CellResult], folder: &Path) -> String {
-    let mut text = String::new();
-    for verdict in Verdict::ALL {
-        let count = results
-            .iter()
-            .filter(|result| result.verdict == verdict)
-            .count();
-        text.push_str(&format!("{:<8} {count}\n", verdict.name()));
-    }
-    text.push_str(&format!("run      {}\n", folder.display()));
-    text
 }

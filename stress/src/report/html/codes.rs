@@ -14,6 +14,9 @@ use crate::result::CellResult;
 /// JDK lines that have a column of their own.
 const LINES: usize = 8;
 
+/// The shares of one JDK line, by code.
+type Shares = HashMap<(Generation, i32), CodeShare>;
+
 pub(super) fn section(summary: &Summary, cells: &[&CellResult]) -> Markup {
     let mut generations: Vec<Generation> =
         summary.codes.iter().map(|code| code.generation).collect();
@@ -22,7 +25,7 @@ pub(super) fn section(summary: &Summary, cells: &[&CellResult]) -> Markup {
     for &cell in cells {
         by_line.entry(line(&cell.cell.jdk)).or_default().push(cell);
     }
-    let mut lines: Vec<(&str, HashMap<(Generation, i32), CodeShare>)> = by_line
+    let mut lines: Vec<(&str, Shares)> = by_line
         .into_iter()
         .map(|(line, cells)| {
             let rows = codes(&cells).into_iter();
