@@ -6,12 +6,12 @@
 //! jcmd PID JVMTI.agent_load /path/libwalkfuzz_sampler.so stop
 //! ```
 //!
-//! docs/sampler.md has the options. What comes of it is a mapped record ([`walkfuzz_record`]) and, after an orderly end, `RECORD.json`.
+//! docs/sampler.md has the options. What comes of it is a mapped record (`walkfuzz_record`) and, after an orderly end, `RECORD.json`.
 //!
 //! How the parts work together:
-//! - JVMTI's events tell which threads there are ([`threads`]) and make method ids, without which AsyncGetCallTrace gives no frames;
-//! - clocks ([`clock`]) send signals, whose handler ([`signals`]) walks ([`sampler`]), under crash protection ([`protect`]) or bare;
-//! - the keeper ([`keeper`]) stops the clocks of threads that wait, accounts for CPU time, makes clocks anew.
+//! - JVMTI's events tell which threads there are (`threads`) and make method ids, without which AsyncGetCallTrace gives no frames;
+//! - clocks (`clock`) send signals, whose handler (`signals`) walks (`sampler`), under crash protection (`protect`) or bare;
+//! - the keeper (`keeper`) stops the clocks of threads that wait, accounts for CPU time, makes clocks anew.
 //!
 //! Not here: what the numbers mean, and what is run. The library stays loaded for ever (`-z nodelete`).
 
