@@ -135,7 +135,7 @@ pub struct Summary {
     pub cell_seconds: f64,
     /// Walks that gave frames, of the untouched ones.
     pub frames: Share,
-    /// Crashes in a walk, of the untouched ones: see [`crashes`].
+    /// Crashes in a walk, of the untouched ones: see `crashes`.
     pub crashes: Share,
     /// Untouched walks that an alarm ended.
     pub hangs: u64,
