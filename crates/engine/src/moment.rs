@@ -131,7 +131,7 @@ impl Moment {
         walker.prepare(trace, depth, self.thread, Start::Context(context.cast()))
     }
 
-    /// The fault of the last walk that ended with [`Ended::Faulted`].
+    /// The fault of the last walk that ended with [`Ended::Faulted`](crate::Ended::Faulted).
     #[must_use]
     pub fn fault(&self) -> &Fault {
         &self.fault
