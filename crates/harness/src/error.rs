@@ -50,6 +50,9 @@ pub enum HarnessError {
     /// A snapshot could not be taken, read or shown.
     #[error("no snapshot: {0}")]
     Snapshot(String),
+    /// A folder or file that should hold snapshots and does not.
+    #[error("no snapshot: {0}")]
+    SnapshotFile(String),
     /// A system call.
     #[error("{what}: {source}")]
     System {
@@ -65,7 +68,7 @@ impl HarnessError {
     #[must_use]
     pub fn exit_code(&self) -> i32 {
         match self {
-            HarnessError::Variable { .. } => 2,
+            HarnessError::Variable { .. } | HarnessError::SnapshotFile(_) => 2,
             _ => 3,
         }
     }

@@ -13,7 +13,7 @@ mod text;
 use std::path::Path;
 
 use serde::Serialize;
-use walkfuzz_record::Finding;
+use walkfuzz_record::{Finding, RunFolder, Variants};
 
 use self::page::Page;
 use self::sections::Material;
@@ -30,7 +30,7 @@ struct Explained {
 
 pub(crate) fn run(args: &ExplainArgs) -> Result<(), Failure> {
     let (folder, finding) = find_finding(&args.finding, &args.runs)?;
-    let variants = folder.variants(&finding.id)?;
+    let variants = grid(&folder, &finding.id, &args.runs)?;
     let page = sections::page(Material {
         code: code::disassembly(&finding, args.jdk.as_deref()),
         finding: &finding,
@@ -55,6 +55,31 @@ pub(crate) fn run(args: &ExplainArgs) -> Result<(), Failure> {
             Failure::environment(format_args!("cannot write {}: {error}", path.display()))
         }),
     }
+}
+
+/// What is known of the finding on other JVMs: from its run, and from those beside it and below `runs`, where it was tried as well.
+fn grid(run: &RunFolder, finding: &str, runs: &Path) -> Result<Option<Variants>, Failure> {
+    let mut known = run.variants(finding)?;
+    let beside = std::path::absolute(run.path()).ok();
+    let beside = beside.as_deref().and_then(Path::parent);
+    let mut seen = vec![run.path().canonicalize().ok()];
+    for base in beside.into_iter().chain([runs]) {
+        for other in RunFolder::newest_first(base).unwrap_or_default() {
+            let place = other.path().canonicalize().ok();
+            if seen.contains(&place) {
+                continue;
+            }
+            seen.push(place);
+            // A damaged file of another run hides nothing of this one.
+            if let Ok(Some(earlier)) = other.variants(finding) {
+                known = Some(match known {
+                    Some(known) => known.with_earlier(earlier),
+                    None => earlier,
+                });
+            }
+        }
+    }
+    Ok(known)
 }
 
 /// The format that a file's name asks for.

@@ -29,6 +29,7 @@ mod variants;
 
 use std::io::Write as _;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::{CommandFactory as _, Parser as _};
 
@@ -36,7 +37,9 @@ use crate::cli::{Cli, Command, SnapshotsCommand};
 use crate::failure::Failure;
 
 fn main() -> ExitCode {
-    let done = match Cli::parse().command {
+    let command = Cli::parse().command;
+    let json = command.wants_json();
+    let done = match command {
         Command::Doctor(args) => doctor::run(&args),
         Command::Jdk(command) => jdk::run(command),
         Command::Fuzz(args) => fuzz::run(&args),
@@ -60,14 +63,21 @@ fn main() -> ExitCode {
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
-        Err(Failure { code, message }) => {
-            if !message.is_empty() {
-                eprintln!("error: {message}");
+        Err(failure) => {
+            if !failure.message.is_empty() {
+                eprintln!("error: {}", failure.message);
             }
-            ExitCode::from(code)
+            if json && !ANSWERED.load(Ordering::Relaxed) {
+                // A reader that does not read the answer does not change it.
+                let _ = print_json(&failure.answer());
+            }
+            ExitCode::from(failure.code)
         }
     }
 }
+
+/// Whether the one JSON value that stdout holds was printed.
+static ANSWERED: AtomicBool = AtomicBool::new(false);
 
 fn completions(shell: clap_complete::Shell) -> Result<(), Failure> {
     let mut script = Vec::new();
@@ -98,5 +108,6 @@ fn print(bytes: &[u8]) -> Result<(), Failure> {
 fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
     let mut text = serde_json::to_string_pretty(value).map_err(Failure::environment)?;
     text.push('\n');
+    ANSWERED.store(true, Ordering::Relaxed);
     print(text.as_bytes())
 }
