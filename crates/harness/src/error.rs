@@ -47,6 +47,9 @@ pub enum HarnessError {
     /// A walk could not be kept in a file.
     #[error("no capsule: {0}")]
     Capsule(String),
+    /// A capsule in which no smaller perturbation can be looked for.
+    #[error("cannot be minimised: {0}")]
+    NotMinimisable(String),
     /// A snapshot could not be taken, read or shown.
     #[error("no snapshot: {0}")]
     Snapshot(String),

@@ -5,7 +5,7 @@
 
 use walkfuzz_capsule::capture::{Ground, Keep};
 use walkfuzz_capsule::{Capsule, Outcome, Perturbed};
-use walkfuzz_context::{Arch, LandscapeTable, Perturbation, ValueClass};
+use walkfuzz_context::{Arch, LandscapeTable, Perturbation, Registers, ValueClass};
 use walkfuzz_engine::SnapshotWalker;
 use walkfuzz_record::{Generation, WalkOutcome};
 
@@ -28,14 +28,18 @@ pub struct Minimised {
 /// # Errors
 /// The capsule holds no fault, or does not say of what moment, or cannot be walked here.
 pub fn minimise_capsule(capsule: &Capsule) -> Result<Minimised, HarnessError> {
-    let failed = |what: String| HarnessError::Capsule(what);
+    let failed = |what: String| HarnessError::NotMinimisable(what);
     let facts = &capsule.facts;
     let Outcome::Fault(fault) = facts.expected else {
-        return Err(failed("its walk does not fault".to_owned()));
+        return Err(failed(
+            "it holds a walk that came back, and there is no fault to keep".to_owned(),
+        ));
     };
     let Some(moment) = &facts.perturbed else {
         return Err(failed(
-            "it does not say what its context was before it was perturbed".to_owned(),
+            "it does not say what its context was before it was perturbed (older versions left that out): replay works, and a capsule \
+             that this version captures of the same finding can be minimised"
+                .to_owned(),
         ));
     };
     let start = Perturbation::parse(Arch::NATIVE, &facts.perturbation)
@@ -79,6 +83,17 @@ pub fn minimise_capsule(capsule: &Capsule) -> Result<Minimised, HarnessError> {
         .capsule(&keep)
         .map_err(|error| failed(error.to_string()))?;
     Ok(Minimised { capsule, walks })
+}
+
+/// The registers as the kernel delivered them, and those that the perturbation makes of them; nothing where the capsule does not say.
+#[must_use]
+pub fn registers(capsule: &Capsule) -> Option<(Registers, Registers)> {
+    let facts = &capsule.facts;
+    let moment = facts.perturbed.as_ref()?;
+    let perturbation = Perturbation::parse(Arch::NATIVE, &facts.perturbation).ok()?;
+    let mut after = moment.untouched;
+    perturbation.apply(&mut after, &landscape(moment));
+    Some((moment.untouched, after))
 }
 
 fn landscape(moment: &Perturbed) -> LandscapeTable {

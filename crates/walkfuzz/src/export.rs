@@ -13,7 +13,7 @@ use walkfuzz_record::{Finding, RunFolder};
 use crate::child::lines;
 use crate::cli::ExportArgs;
 use crate::failure::{Failure, INTERRUPTED, UNKNOWN};
-use crate::finding::find_finding;
+use crate::finding::known_finding;
 
 /// What `--json` prints.
 #[derive(Serialize)]
@@ -37,8 +37,9 @@ struct Written<'a> {
 }
 
 pub(crate) fn run(args: &ExportArgs) -> Result<(), Failure> {
-    let (run, finding) = find_finding(&args.finding, &args.runs)?;
-    let export = Export::of(&finding, batch(&run, &finding).as_ref())?;
+    let (run, finding) = known_finding(&args.finding, &args.runs)?;
+    let batch = run.as_ref().and_then(|run| batch(run, &finding));
+    let export = Export::of(&finding, batch.as_ref())?;
     let folder = match &args.out {
         Some(folder) => folder.clone(),
         None => PathBuf::from(format!("export-{}", finding.id)),

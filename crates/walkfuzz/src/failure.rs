@@ -43,7 +43,10 @@ impl Failure {
                 INTERRUPTED => "interrupted",
                 _ => "error",
             },
-            error: &self.message,
+            error: match &*self.message {
+                "" => "the reason stands on stderr",
+                message => message,
+            },
             exit_code: self.code,
         }
     }

@@ -134,7 +134,7 @@ fn say(measured: &Measured) -> Result<(), Failure> {
 
 fn say_line(said: &impl Serialize) -> Result<(), Failure> {
     let line = serde_json::to_string(said).map_err(Failure::environment)?;
-    crate::print(format!("{line}\n").as_bytes())
+    crate::write_out(format!("{line}\n").as_bytes())
 }
 
 fn measure(
@@ -162,7 +162,7 @@ fn snapshots(count: usize, limit: Duration, out: &Path) -> Result<(), Failure> {
     let taken = session.take_snapshots(count, out, limit, |taken| {
         if let Ok(line) = serde_json::to_string(taken) {
             // A reader that has gone away does not matter to the files.
-            let _ = crate::print(format!("{line}\n").as_bytes());
+            let _ = crate::write_out(format!("{line}\n").as_bytes());
         }
     });
     match taken {

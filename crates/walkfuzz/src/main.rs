@@ -12,6 +12,7 @@ mod explain;
 mod export;
 mod failure;
 mod finding;
+mod finding_of_capsule;
 mod finding_words;
 mod fuzz;
 mod in_jvm;
@@ -26,6 +27,7 @@ mod stress;
 mod table;
 mod tools;
 mod variants;
+mod visible;
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -65,7 +67,7 @@ fn main() -> ExitCode {
         Ok(()) => ExitCode::SUCCESS,
         Err(failure) => {
             if !failure.message.is_empty() {
-                eprintln!("error: {}", failure.message);
+                eprintln!("error: {}", visible::visible(&failure.message));
             }
             if json && !ANSWERED.load(Ordering::Relaxed) {
                 // A reader that does not read the answer does not change it.
@@ -82,7 +84,7 @@ static ANSWERED: AtomicBool = AtomicBool::new(false);
 fn completions(shell: clap_complete::Shell) -> Result<(), Failure> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "walkfuzz", &mut script);
-    print(&script)
+    write_out(&script)
 }
 
 fn manual() -> Result<(), Failure> {
@@ -90,11 +92,19 @@ fn manual() -> Result<(), Failure> {
     clap_mangen::Man::new(Cli::command())
         .render(&mut page)
         .map_err(Failure::environment)?;
-    print(&page)
+    write_out(&page)
+}
+
+/// Writes text for people to stdout; see [`visible::visible`].
+fn print(bytes: &[u8]) -> Result<(), Failure> {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => write_out(visible::visible(text).as_bytes()),
+        Err(_) => write_out(bytes),
+    }
 }
 
 /// Writes to stdout. A reader that has gone away (`| head`) is no error.
-fn print(bytes: &[u8]) -> Result<(), Failure> {
+fn write_out(bytes: &[u8]) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     match out.write_all(bytes).and_then(|()| out.flush()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(Failure::environment(
@@ -109,5 +119,5 @@ fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
     let mut text = serde_json::to_string_pretty(value).map_err(Failure::environment)?;
     text.push('\n');
     ANSWERED.store(true, Ordering::Relaxed);
-    print(text.as_bytes())
+    write_out(text.as_bytes())
 }

@@ -35,8 +35,20 @@ pub(crate) fn run(args: &MinimiseArgs) -> Result<(), Failure> {
     let mut capsule = read(&args.file)?;
     let mut jdks = Jdks::default();
     capsule.resolve(|file| jdks.find(file))?;
-    let minimised = minimise_capsule(&capsule)
+    // A signature names a function: its symbols are in the libjvm of this machine, wherever the capsule's was.
+    let places: Vec<String> = capsule.facts.files.iter().map(|file| file.path.clone()).collect();
+    for file in &mut capsule.facts.files {
+        if let Some(here) = jdks.find(file) {
+            file.path = here.display().to_string();
+        }
+    }
+    let mut minimised = minimise_capsule(&capsule)
         .map_err(|error| Failure::usage(format_args!("{}: {error}", args.file.display())))?;
+    for facts in [&mut capsule.facts, &mut minimised.capsule.facts] {
+        for (file, place) in facts.files.iter_mut().zip(&places) {
+            file.path.clone_from(place);
+        }
+    }
     if let Some(path) = &args.out {
         minimised
             .capsule

@@ -16,7 +16,9 @@ fn runs() -> PathBuf {
 
 fn page(finding: &str, runs: &Path, more: &[&str]) -> String {
     let mut command = walkfuzz();
-    command.args(["explain", finding, "--runs"]).arg(runs);
+    // Seen from the folder itself, so that each machine has the same commands.
+    command.args(["explain", finding, "--runs", "."]);
+    command.current_dir(runs);
     // No JDK is looked for, so that each machine gives the same page.
     let home = folder();
     command.env_clear().env("HOME", home.path()).args(more);
