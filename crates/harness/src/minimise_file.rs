@@ -21,6 +21,9 @@ pub struct Minimised {
     pub capsule: Capsule,
     /// Walks that the search took. None where the tier is lower than the least natural one: of no other context the tier could be told.
     pub walks: usize,
+    /// Whether the very same fault was asked for, to the last register, and not the signature alone: the file's memory is what one walk needs, and
+    /// without the rest the untouched registers end in the same function.
+    pub same_fault: bool,
 }
 
 /// Looks for the smallest perturbation that has the signature in `capsule`, which has no page by reference.
@@ -51,7 +54,7 @@ pub fn minimise_capsule(capsule: &Capsule) -> Result<Minimised, HarnessError> {
         start: &start,
     };
     let mut ground = Ground::of_capsule(capsule).map_err(|error| failed(error.to_string()))?;
-    let (smallest, walks) = if moment.tier == TIER.name() {
+    let (smallest, walks, same_fault) = if moment.tier == TIER.name() {
         let modules = modules(capsule);
         let walker = SnapshotWalker {
             name: "agct",
@@ -60,11 +63,12 @@ pub fn minimise_capsule(capsule: &Capsule) -> Result<Minimised, HarnessError> {
         let names = Names::new(None);
         let signature = |outcome: &WalkOutcome| names.signature(&modules, &walker, outcome);
         let wanted = signature(&in_words(&fault));
-        search
+        let found = search
             .run(&mut ground, |outcome| signature(outcome) == wanted)
-            .map_err(failed)?
+            .map_err(failed)?;
+        (found.perturbation, found.walks, found.same_fault)
     } else {
-        (start, 0)
+        (start, 0, false)
     };
     let mut registers = moment.untouched;
     smallest.apply(&mut registers, &landscape);
@@ -82,7 +86,11 @@ pub fn minimise_capsule(capsule: &Capsule) -> Result<Minimised, HarnessError> {
     let (capsule, _) = ground
         .capsule(&keep)
         .map_err(|error| failed(error.to_string()))?;
-    Ok(Minimised { capsule, walks })
+    Ok(Minimised {
+        capsule,
+        walks,
+        same_fault,
+    })
 }
 
 /// The registers as the kernel delivered them, and those that the perturbation makes of them; nothing where the capsule does not say.

@@ -53,14 +53,21 @@ impl Variants {
         }
         self.moments = self.moments.max(earlier.moments);
         for old in earlier.cells {
-            match self.cells.iter_mut().find(|cell| cell.place() == old.place()) {
+            match self
+                .cells
+                .iter_mut()
+                .find(|cell| cell.place() == old.place())
+            {
                 Some(cell) if old.worth() > cell.worth() => *cell = old,
                 Some(_) => {}
                 None => {
                     // Beside the JDK's others, as the cells are ordered.
-                    let same = |cell: &VariantCell| (&cell.jdk, &cell.build_id) == (&old.jdk, &old.build_id);
+                    let same = |cell: &VariantCell| {
+                        (&cell.jdk, &cell.build_id) == (&old.jdk, &old.build_id)
+                    };
                     let at = self.cells.iter().rposition(same);
-                    self.cells.insert(at.map_or(self.cells.len(), |at| at + 1), old);
+                    self.cells
+                        .insert(at.map_or(self.cells.len(), |at| at + 1), old);
                 }
             }
         }

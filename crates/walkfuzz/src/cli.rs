@@ -447,7 +447,7 @@ Examples:
     walkfuzz export 137e88 --run --attempts 20
     sh export-137e88e015f9/run.sh /usr/lib/jvm/java-17-openjdk-amd64")]
 pub(crate) struct ExportArgs {
-    /// The finding: its id, the beginning of it, RUNFOLDER:ID, or the path of its artifact.
+    /// The finding: its id, the beginning of it, RUNFOLDER:ID, its artifact, a capsule, or an entry of the corpus that has one.
     pub(crate) finding: String,
     /// The folder to write; `export-ID` when left out. It must be new or empty.
     #[arg(long)]
@@ -474,7 +474,7 @@ pub(crate) struct ExportArgs {
     after_help = "Examples:\n    walkfuzz explain c9308f\n    walkfuzz explain c9308f --out finding.html\n    walkfuzz explain walkfuzz-runs/RUN:c9308f --format markdown"
 )]
 pub(crate) struct ExplainArgs {
-    /// A finding: its id or the beginning of it, RUNFOLDER:ID, or the path of its artifact.
+    /// A finding: its id or the beginning of it, RUNFOLDER:ID, its artifact, a capsule, or an entry of the corpus that has one.
     pub(crate) finding: String,
     /// How the page looks; by --out's name when left out, else text.
     #[arg(long, value_enum)]

@@ -30,10 +30,15 @@ struct Explained {
 }
 
 pub(crate) fn run(args: &ExplainArgs) -> Result<(), Failure> {
-    let (folder, finding) = known_finding(&args.finding, &args.runs)?;
+    let (folder, mut finding) = known_finding(&args.finding, &args.runs)?;
     let variants = grid(folder.as_ref(), &finding.id, &args.runs)?;
+    let code = code::disassembly(&finding, args.jdk.as_deref());
+    if let (Ok(lines), Some(site)) = (&code, &mut finding.site) {
+        // A finding that nobody examined does not name it, and the libjvm does.
+        site.instruction = site.instruction.take().or_else(|| code::faulting(lines));
+    }
     let page = sections::page(Material {
-        code: code::disassembly(&finding, args.jdk.as_deref()),
+        code,
         finding: &finding,
         variants: variants.as_ref(),
         named: &args.finding,
@@ -63,11 +68,7 @@ pub(crate) fn run(args: &ExplainArgs) -> Result<(), Failure> {
 }
 
 /// What is known of the finding on other JVMs: from its run, and from those beside it and below `runs`, where it was tried as well.
-fn grid(
-    run: Option<&RunFolder>,
-    finding: &str,
-    runs: &Path,
-) -> Result<Option<Variants>, Failure> {
+fn grid(run: Option<&RunFolder>, finding: &str, runs: &Path) -> Result<Option<Variants>, Failure> {
     let mut known = run.map_or(Ok(None), |run| run.variants(finding))?;
     let place = |run: &RunFolder| run.path().canonicalize().ok();
     let beside = run.and_then(|run| std::path::absolute(run.path()).ok());

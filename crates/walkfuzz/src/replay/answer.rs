@@ -137,7 +137,11 @@ impl Answer {
             milliseconds_median: tally.times.get(tally.times.len() / 2).map(milliseconds),
             milliseconds_mean: mean * 1e3,
             milliseconds_longest: tally.times.last().map(milliseconds),
-            per_second: if walks == 0 { 0.0 } else { 1.0 / mean.max(1e-9) },
+            per_second: if walks == 0 {
+                0.0
+            } else {
+                1.0 / mean.max(1e-9)
+            },
         }
     }
 }

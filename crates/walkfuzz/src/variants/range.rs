@@ -163,7 +163,9 @@ mod tests {
             ("17.0.9", 0, 5),
             ("17.0.15", 0, 400),
         ]);
-        assert!(said.contains("last good before it not known; last bad 17.0.7; fixed in 17.0.15 at the latest"));
+        assert!(said.contains(
+            "last good before it not known; last bad 17.0.7; fixed in 17.0.15 at the latest"
+        ));
         assert!(of(&[("17.0.9", 0, 0)]).contains("tried on no version"));
     }
 }

@@ -16,12 +16,7 @@ pub(super) struct Target(String);
 
 impl Target {
     /// A path as the user gave it; else the whole id, and where runs are if they are elsewhere.
-    pub(super) fn of(
-        finding: &Finding,
-        run: Option<&RunFolder>,
-        named: &str,
-        runs: &Path,
-    ) -> Self {
+    pub(super) fn of(finding: &Finding, run: Option<&RunFolder>, named: &str, runs: &Path) -> Self {
         if run.is_none() || Path::new(named).exists() {
             return Self(quoted(named));
         }

@@ -5,7 +5,7 @@ use walkfuzz_record::{CellState, Finding, VariantCell, Variants};
 use walkfuzz_triage::{JdkVersion, Kind, Signature, is_agct_alone, knows_release, shared_code};
 
 use super::commands::Target;
-use super::none;
+use super::{is_capsule_alone, none};
 use crate::explain::page::{Block, Line, Section};
 use crate::finding_words::looks_like;
 
@@ -157,10 +157,14 @@ pub(super) fn place(finding: &Finding) -> Section {
         ("engine", finding.engine.clone()),
         (
             "machine",
-            format!(
-                "{}, Linux {}, {} CPUs{emulated}",
-                machine.arch, machine.kernel, machine.cpus
-            ),
+            if is_capsule_alone(finding) {
+                machine.arch.clone()
+            } else {
+                format!(
+                    "{}, Linux {}, {} CPUs{emulated}",
+                    machine.arch, machine.kernel, machine.cpus
+                )
+            },
         ),
     ];
     Section::new("JVM and machine", vec![Block::Facts(facts)])
