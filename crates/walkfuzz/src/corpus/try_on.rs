@@ -82,7 +82,7 @@ pub(super) fn try_on(
             format!("no moment of its class came up on {on}"),
         ),
         CellState::CouldNotRun | CellState::NotRun if interrupt::seen() => {
-            (Observed::Unknown, "interrupted".to_owned())
+            (Observed::Unknown, "not tried live: interrupted".to_owned())
         }
         CellState::CouldNotRun | CellState::NotRun => {
             (Observed::Unknown, format!("not walked on {on}: {reason}"))

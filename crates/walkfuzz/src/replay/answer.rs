@@ -148,17 +148,23 @@ impl Answer {
 
 /// For people.
 pub(super) fn screen(answer: &Answer) -> String {
+    // Loops take microseconds.
+    let in_words = |milliseconds: f64| {
+        let digits = if milliseconds < 0.1 { 4 } else { 2 };
+        format!("{milliseconds:.digits$} ms")
+    };
     let median = answer
         .milliseconds_median
-        .map_or_else(String::new, |median| format!("median {median:.2} ms, "));
+        .map_or_else(String::new, |median| {
+            format!("median {}, ", in_words(median))
+        });
     let mut lines = vec![format!(
-        "{}: {} of {} walks ended as the capsule says ({}, {median}mean {:.*} ms: {:.0}/s)",
+        "{}: {} of {} walks ended as the capsule says ({}, {median}mean {}: {:.0}/s)",
         answer.verdict,
         answer.identical,
         answer.times,
         answer.how,
-        if answer.milliseconds_mean < 0.1 { 5 } else { 2 },
-        answer.milliseconds_mean,
+        in_words(answer.milliseconds_mean),
         answer.per_second
     )];
     if answer.interrupted {
