@@ -23,6 +23,8 @@ use crate::said::Said;
 pub const MARK: &str = "WALKFUZZ_CELL";
 /// The file beside the output with the process's mappings, as `/proc/PID/maps` has them.
 pub const MAPS: &str = "maps.txt";
+/// The end of a mapping's line that shows a JVM.
+const LIBJVM: &str = "/lib/server/libjvm.so";
 /// How much of the output's begin and of its end is kept.
 const KEPT: usize = 512 << 10;
 /// The longest line that is looked at.
@@ -134,7 +136,7 @@ impl Watched<'_> {
                 self.ask_to_end(Signal::SIGQUIT, DUMP)?;
                 return Ok((Ended::OutOfTime, false));
             }
-            if self.tells && self.stands_still() {
+            if self.stands_still() {
                 self.ask_to_end(Signal::SIGQUIT, DUMP)?;
                 return Ok((Ended::StoodStill, false));
             }
@@ -154,6 +156,10 @@ impl Watched<'_> {
 
     fn stands_still(&self) -> bool {
         let said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        // Somebody's program may speak the protocol, too.
+        if !self.tells && !said.tells() {
+            return false;
+        }
         // Before its first words it starts, which is long under -Xcomp.
         let since = said.progress.map_or(self.began, |progress| progress);
         let patience = if said.progress.is_some() {
@@ -166,7 +172,7 @@ impl Watched<'_> {
 
     /// Remembers what lies where, as long as there is somebody to ask: the addresses of a record mean nothing without it.
     fn keep_maps(&self) {
-        let text = std::fs::read(format!("/proc/{}/maps", self.child.id())).unwrap_or_default();
+        let text = jvm_maps(self.child.id());
         // What ends is without mappings before it is gone.
         if !text.is_empty() {
             let _ = std::fs::write(self.maps, text);
@@ -206,13 +212,40 @@ fn pid_of(pid: u32) -> Pid {
 /// Ends what is left of a process group, and what else has the mark. How many processes that were.
 fn end_all(group: u32, mark: &str) -> usize {
     let _ = killpg(pid_of(group), Signal::SIGKILL);
-    let wanted = format!("{MARK}={mark}");
+    end_marked(|found| found == mark.as_bytes())
+}
+
+/// The mark of a cell that process `driver` runs.
+#[must_use]
+pub fn mark(cell: &str, driver: u32) -> String {
+    format!("{cell}-{driver}")
+}
+
+/// Ends whatever the cells of process `driver` have left, when that process is no more. How many processes that were.
+pub fn end_orphans(driver: u32) -> usize {
+    let end = mark("", driver);
+    let mut ended = 0;
+    // Who is about to start another process may have done so behind our back.
+    for _ in 0..10 {
+        match end_marked(|found| found.ends_with(end.as_bytes())) {
+            0 => break,
+            some => ended += some,
+        }
+        std::thread::sleep(Duration::from_millis(20));
+    }
+    ended
+}
+
+/// Ends all processes with a mark of that kind.
+fn end_marked(wanted: impl Fn(&[u8]) -> bool) -> usize {
+    let name = format!("{MARK}=");
     let mut ended = 0;
     for pid in processes() {
         let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
         let marked = environment
             .split(|&byte| byte == 0)
-            .any(|entry| entry == wanted.as_bytes());
+            .filter_map(|entry| entry.strip_prefix(name.as_bytes()))
+            .any(&wanted);
         // Ourselves, when a cell runs us.
         if marked && pid != std::process::id() && kill(pid_of(pid), Signal::SIGKILL).is_ok() {
             ended += 1;
@@ -226,6 +259,25 @@ fn processes() -> Vec<u32> {
     entries
         .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
         .collect()
+}
+
+/// The mappings of a process; of the first JVM below it, if it is none itself.
+fn jvm_maps(pid: u32) -> Vec<u8> {
+    let read = |pid| std::fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
+    let has_jvm = |maps: &[u8]| maps.windows(LIBJVM.len()).any(|at| at == LIBJVM.as_bytes());
+    let own = read(pid);
+    if has_jvm(&own) {
+        return own;
+    }
+    let mut below = children(pid);
+    while let Some(pid) = below.pop() {
+        let maps = read(pid);
+        if has_jvm(&maps) {
+            return maps;
+        }
+        below.extend(children(pid));
+    }
+    own
 }
 
 /// Resident bytes of a process and everything below it.
