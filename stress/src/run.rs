@@ -222,10 +222,7 @@ impl Runner<'_> {
         let limits = &self.profile.limits;
         // Whoever ends what has this mark ends no other cell's reader.
         let mark = process::mark(&format!("{}-recording", cell.id()), std::process::id());
-        process::run(command, &mark, limits, false, &output, || {
-            (self.asked)()
-        })
-        .ok()?;
+        process::run(command, &mark, limits, false, &output, || (self.asked)()).ok()?;
         recording::numbers(&String::from_utf8_lossy(&std::fs::read(&output).ok()?))
     }
 }

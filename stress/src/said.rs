@@ -117,10 +117,7 @@ mod tests {
         let mut said = Said::default();
         let now = Instant::now();
         said.line("walkfuzz: antagonist deoptimise 0", now);
-        said.line(
-            "walkfuzz: wrong deoptimise: expected operations got 0",
-            now,
-        );
+        said.line("walkfuzz: wrong deoptimise: expected operations got 0", now);
         assert_eq!(said.end.wrong, None);
         assert_eq!(said.end.idle().collect::<Vec<_>>(), ["deoptimise"]);
         // Of one that did something, or of its results, it would be.

@@ -126,10 +126,7 @@ impl StressFolder {
     /// It cannot be written.
     pub fn create(base: &Path, facts: &StressFacts) -> Result<Self, StoreError> {
         let time = facts.started.strftime("%Y%m%dT%H%M%S.%3fZ");
-        Self::create_at(
-            &base.join(format!("{time}-{}", std::process::id())),
-            facts,
-        )
+        Self::create_at(&base.join(format!("{time}-{}", std::process::id())), facts)
     }
 
     /// Makes a folder of that path, which must be new or empty.

@@ -137,7 +137,9 @@ fn doubt(evidence: &Evidence<'_>) -> Option<String> {
         ProcessOutcome::Clean | ProcessOutcome::Retired | ProcessOutcome::ExitWithoutLog
     );
     if let Some(name) = evidence.workload.idle().next().filter(|_| by_itself) {
-        return Some(format!("antagonist {name} did nothing: the cell ran without it"));
+        return Some(format!(
+            "antagonist {name} did nothing: the cell ran without it"
+        ));
     }
     match process.outcome {
         ProcessOutcome::Clean | ProcessOutcome::Retired => {}

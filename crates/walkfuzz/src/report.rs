@@ -62,9 +62,8 @@ fn stress_run(run: Option<&PathBuf>, args: &ReportArgs) -> Result<Option<StressF
         let stress = StressFolder::latest(&args.runs);
         let other = RunFolder::latest(&args.runs).ok();
         let name = |path: &Path| path.file_name().map(ToOwned::to_owned);
-        return Ok(stress.filter(|stress| {
-            other.is_none_or(|other| name(other.path()) < name(stress.path()))
-        }));
+        return Ok(stress
+            .filter(|stress| other.is_none_or(|other| name(other.path()) < name(stress.path()))));
     };
     if StressFolder::is_one(run) {
         return Ok(Some(StressFolder::open(run)?));

@@ -21,9 +21,7 @@ use walkfuzz_stress::launch;
 use walkfuzz_stress::run::{Ended, Runner, estimate};
 use walkfuzz_stress::store::{StressFacts, StressFolder};
 use walkfuzz_stress::subjects::Subjects;
-use walkfuzz_stress::{
-    Cell, CellResult, Dimension, Filter, Plan, Profile, Space, Verdict, plan,
-};
+use walkfuzz_stress::{Cell, CellResult, Dimension, Filter, Plan, Profile, Space, Verdict, plan};
 use walkfuzz_triage::KnownIssues;
 
 use crate::cli::{Cli, Command};
@@ -80,8 +78,7 @@ fn run_cells(args: &StressArgs, resumed: Option<StressFolder>) -> Result<(), Fai
         None => Filter::everything(),
     };
     let places = Places::from_env();
-    let workloads =
-        Workloads::find(args.renaissance.as_deref(), args.dacapo.as_deref(), &places)?;
+    let workloads = Workloads::find(args.renaissance.as_deref(), args.dacapo.as_deref(), &places)?;
     let subjects = if args.program.is_empty() {
         Subjects::find(profile.values(Dimension::Jdk), &places)
     } else {
@@ -128,11 +125,7 @@ fn run_cells(args: &StressArgs, resumed: Option<StressFolder>) -> Result<(), Fai
 }
 
 /// Runs the cells that have no result yet.
-fn drive(
-    driver: &Driver<'_>,
-    folder: &StressFolder,
-    cells: &[Cell],
-) -> Result<Ended, Failure> {
+fn drive(driver: &Driver<'_>, folder: &StressFolder, cells: &[Cell]) -> Result<Ended, Failure> {
     let finished = folder.finished()?.cells;
     let done: HashSet<&str> = finished.iter().map(|cell| cell.id.as_str()).collect();
     let left: Vec<Cell> = cells

@@ -6,8 +6,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use walkfuzz_stress::{Verdict, report};
 use walkfuzz_stress::run::Event;
+use walkfuzz_stress::{Verdict, report};
 
 /// Cells done, running and left, the rate, crashes so far.
 pub(crate) struct Progress {

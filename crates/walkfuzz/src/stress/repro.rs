@@ -25,11 +25,11 @@ use crate::cli::ReproArgs;
 use crate::failure::{Failure, INTERRUPTED};
 use crate::stress::args::StressArgs;
 use crate::stress::driver::Driver;
+use crate::stress::reports::write_reports;
 use crate::stress::repro::aim::Aim;
 use crate::stress::repro::answer::Answer;
 pub(crate) use crate::stress::repro::place::cells;
 use crate::stress::repro::place::{CellsOfRun, profile_of};
-use crate::stress::reports::write_reports;
 use crate::stress::sampler;
 use crate::stress::workload::{self, Workloads};
 
@@ -38,7 +38,10 @@ const MOST: usize = 20;
 
 /// Runs each of these cells again; they share the time.
 pub(crate) fn run(again: &CellsOfRun, args: &ReproArgs) -> Result<(), Failure> {
-    let share = args.budget / u32::try_from(again.results.len()).unwrap_or(u32::MAX).max(1);
+    let share = args.budget
+        / u32::try_from(again.results.len())
+            .unwrap_or(u32::MAX)
+            .max(1);
     let mut answers = Vec::new();
     for result in &again.results {
         let attempt = Attempt::plan(&again.facts, result, args)?;
@@ -115,7 +118,10 @@ impl<'a> Attempt<'a> {
             cell.jdk = version;
         }
         if let Some(gc) = wishes.gc.as_ref().filter(|gc| **gc != cell.collector) {
-            notes.push(format!("it was found with the {} collector", cell.collector));
+            notes.push(format!(
+                "it was found with the {} collector",
+                cell.collector
+            ));
             cell.collector.clone_from(gc);
         }
         let build = subjects.named(&cell.jdk).map(|jdk| jdk.identity.clone());
@@ -236,7 +242,12 @@ impl<'a> Attempt<'a> {
             answer::Circumstances {
                 jdk: self.cell.jdk.clone(),
                 notes: self.notes.clone(),
-                known: self.original.findings.iter().flat_map(|f| f.known.clone()).collect(),
+                known: self
+                    .original
+                    .findings
+                    .iter()
+                    .flat_map(|f| f.known.clone())
+                    .collect(),
                 seconds: began.elapsed().as_secs_f64(),
                 run: folder.path().display().to_string(),
                 interrupted: interrupt::seen(),

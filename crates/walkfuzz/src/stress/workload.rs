@@ -69,12 +69,7 @@ impl Workloads {
         let java = places.choose(None)?.home.join("bin/java");
         let mut suites = BTreeMap::new();
         for (name, jar, list, sign) in [
-            (
-                "renaissance",
-                renaissance,
-                "--raw-list",
-                "finagle-http",
-            ),
+            ("renaissance", renaissance, "--raw-list", "finagle-http"),
             ("dacapo", dacapo, "-l", "lusearch"),
         ] {
             if let Some(jar) = jar.filter(|jar| !jar.as_os_str().is_empty()) {

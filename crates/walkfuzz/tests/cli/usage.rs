@@ -176,6 +176,8 @@ fn the_reference_names_what_exists() {
         "step",
         "report",
         "repro",
+        "stress",
+        "merge",
         "replay",
         "explain",
         "export",

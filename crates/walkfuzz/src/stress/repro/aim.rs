@@ -65,9 +65,10 @@ impl Aim {
                 .any(|finding| finding.signature == *signature),
             Self::WrongResult(_) => result.workload.wrong.is_some(),
             Self::BadWalks => result.untouched.bad() > 0,
-            Self::Code(generation, code, _) => result.codes.iter().any(|row| {
-                (row.generation, row.code) == (*generation, *code) && row.untouched > 0
-            }),
+            Self::Code(generation, code, _) => result
+                .codes
+                .iter()
+                .any(|row| (row.generation, row.code) == (*generation, *code) && row.untouched > 0),
             Self::End(outcome, _) => result.process.outcome == *outcome,
         }
     }
@@ -80,7 +81,11 @@ impl fmt::Display for Aim {
             Self::Signature {
                 title, perturbed, ..
             } => {
-                let context = if *perturbed { ", of a perturbed context" } else { "" };
+                let context = if *perturbed {
+                    ", of a perturbed context"
+                } else {
+                    ""
+                };
                 write!(f, "{}{context}", title.escape_debug())
             }
             Self::WrongResult(wrong) => write!(f, "wrong result: {}", wrong.escape_debug()),

@@ -72,7 +72,8 @@ impl Answer {
         circumstances: Circumstances,
     ) -> Self {
         let met = results.iter().filter(|result| aim.is_met(result)).count() as u64;
-        let silent = |result: &CellResult| result.verdict == Verdict::Unknown && !aim.is_met(result);
+        let silent =
+            |result: &CellResult| result.verdict == Verdict::Unknown && !aim.is_met(result);
         let said = results.iter().filter(|result| !silent(result)).count() as u64;
         let runs = Share::new(met, said);
         let outcome = match (met, said) {

@@ -30,7 +30,9 @@ pub(crate) fn cells(text: &str, runs: &Path) -> Result<Option<CellsOfRun>, Failu
     }
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     if let (Some(cells), Some(id)) = (absolute.parent(), absolute.file_name())
-        && cells.file_name().is_some_and(|name| name == StressFolder::CELLS)
+        && cells
+            .file_name()
+            .is_some_and(|name| name == StressFolder::CELLS)
         && let Some(run) = cells.parent().filter(|run| StressFolder::is_one(run))
     {
         return one(&StressFolder::open(run)?, &id.to_string_lossy()).map(Some);
