@@ -16,15 +16,13 @@ use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 use walkfuzz_triage::{Ended, Exit};
 
+use crate::mark::{MARK, end_marked};
+use crate::procfs::{jvm_maps, resident};
 use crate::profile::Limits;
 use crate::said::Said;
 
-/// The environment variable that marks what belongs to a cell.
-pub const MARK: &str = "WALKFUZZ_CELL";
 /// The file beside the output with the process's mappings, as `/proc/PID/maps` has them.
 pub const MAPS: &str = "maps.txt";
-/// The end of a mapping's line that shows a JVM.
-const LIBJVM: &str = "/lib/server/libjvm.so";
 /// How much of the output's begin and of its end is kept.
 const KEPT: usize = 512 << 10;
 /// The longest line that is looked at.
@@ -91,6 +89,7 @@ pub fn run(
         said: &said,
         maps: &maps,
         peak: 0,
+        saw_jvm: false,
     };
     let (ended, over_memory) = watched.wait(asked)?;
     let (pid, peak_memory) = (watched.child.id(), watched.peak);
@@ -119,6 +118,8 @@ struct Watched<'a> {
     said: &'a Mutex<Said>,
     maps: &'a Path,
     peak: u64,
+    /// Whether the mappings that are kept are a JVM's.
+    saw_jvm: bool,
 }
 
 impl Watched<'_> {
@@ -171,10 +172,11 @@ impl Watched<'_> {
     }
 
     /// Remembers what lies where, as long as there is somebody to ask: the addresses of a record mean nothing without it.
-    fn keep_maps(&self) {
-        let text = jvm_maps(self.child.id());
-        // What ends is without mappings before it is gone.
-        if !text.is_empty() {
+    fn keep_maps(&mut self) {
+        let (text, is_jvm) = jvm_maps(self.child.id());
+        // What ends is without mappings before it is gone; a script may outlive its JVM.
+        if !text.is_empty() && is_jvm >= self.saw_jvm {
+            self.saw_jvm = is_jvm;
             let _ = std::fs::write(self.maps, text);
         }
     }
@@ -213,100 +215,6 @@ fn pid_of(pid: u32) -> Pid {
 fn end_all(group: u32, mark: &str) -> usize {
     let _ = killpg(pid_of(group), Signal::SIGKILL);
     end_marked(|found| found == mark.as_bytes())
-}
-
-/// The mark of a cell that process `driver` runs.
-#[must_use]
-pub fn mark(cell: &str, driver: u32) -> String {
-    format!("{cell}-{driver}")
-}
-
-/// Ends whatever the cells of process `driver` have left, when that process is no more. How many processes that were.
-pub fn end_orphans(driver: u32) -> usize {
-    let end = mark("", driver);
-    let mut ended = 0;
-    // Who is about to start another process may have done so behind our back.
-    for _ in 0..10 {
-        match end_marked(|found| found.ends_with(end.as_bytes())) {
-            0 => break,
-            some => ended += some,
-        }
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    ended
-}
-
-/// Ends all processes with a mark of that kind.
-fn end_marked(wanted: impl Fn(&[u8]) -> bool) -> usize {
-    let name = format!("{MARK}=");
-    let mut ended = 0;
-    for pid in processes() {
-        let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-        let marked = environment
-            .split(|&byte| byte == 0)
-            .filter_map(|entry| entry.strip_prefix(name.as_bytes()))
-            .any(&wanted);
-        // Ourselves, when a cell runs us.
-        if marked && pid != std::process::id() && kill(pid_of(pid), Signal::SIGKILL).is_ok() {
-            ended += 1;
-        }
-    }
-    ended
-}
-
-fn processes() -> Vec<u32> {
-    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    entries
-        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-        .collect()
-}
-
-/// The mappings of a process; of the first JVM below it, if it is none itself.
-fn jvm_maps(pid: u32) -> Vec<u8> {
-    let read = |pid| std::fs::read(format!("/proc/{pid}/maps")).unwrap_or_default();
-    let has_jvm = |maps: &[u8]| maps.windows(LIBJVM.len()).any(|at| at == LIBJVM.as_bytes());
-    let own = read(pid);
-    if has_jvm(&own) {
-        return own;
-    }
-    let mut below = children(pid);
-    while let Some(pid) = below.pop() {
-        let maps = read(pid);
-        if has_jvm(&maps) {
-            return maps;
-        }
-        below.extend(children(pid));
-    }
-    own
-}
-
-/// Resident bytes of a process and everything below it.
-fn resident(pid: u32) -> u64 {
-    let page = 4096;
-    let own = std::fs::read_to_string(format!("/proc/{pid}/statm"))
-        .ok()
-        .and_then(|text| text.split(' ').nth(1)?.parse::<u64>().ok())
-        .unwrap_or(0)
-        * page;
-    own + children(pid).into_iter().map(resident).sum::<u64>()
-}
-
-/// The processes that a process started and that live.
-#[must_use]
-pub fn children(pid: u32) -> Vec<u32> {
-    let tasks = std::fs::read_dir(format!("/proc/{pid}/task"))
-        .into_iter()
-        .flatten()
-        .flatten();
-    let mut found = Vec::new();
-    for task in tasks {
-        let text = std::fs::read_to_string(task.path().join("children")).unwrap_or_default();
-        found.extend(
-            text.split_whitespace()
-                .filter_map(|word| word.parse::<u32>().ok()),
-        );
-    }
-    found
 }
 
 /// Reads a program's output to its end: keeps its begin and end, and hears its lines. Whether it was more than that.

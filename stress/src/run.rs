@@ -15,6 +15,7 @@ use crate::assess::{self, Known, assess, files};
 use crate::cell::Cell;
 use crate::clock::Clock;
 use crate::launch::asked;
+use crate::mark::mark;
 use crate::process::{self, MAPS, output_file};
 use crate::profile::Profile;
 use crate::recording;
@@ -152,7 +153,7 @@ impl Runner<'_> {
             .current_dir(start.at.as_deref().unwrap_or(&folder));
         command.envs(start.environment.iter().map(|(name, value)| (name, value)));
         let started = Timestamp::now();
-        let mark = process::mark(&cell.id(), std::process::id());
+        let mark = mark(&cell.id(), std::process::id());
         let output = output_file(&folder);
         let limits = &self.profile.limits;
         let ran = process::run(command, &mark, limits, start.tells, &output, || {
@@ -221,7 +222,7 @@ impl Runner<'_> {
         let output = folder.join("recording.txt");
         let limits = &self.profile.limits;
         // Whoever ends what has this mark ends no other cell's reader.
-        let mark = process::mark(&format!("{}-recording", cell.id()), std::process::id());
+        let mark = mark(&format!("{}-recording", cell.id()), std::process::id());
         process::run(command, &mark, limits, false, &output, || (self.asked)()).ok()?;
         recording::numbers(&String::from_utf8_lossy(&std::fs::read(&output).ok()?))
     }

@@ -8,7 +8,7 @@ use std::io::Read as _;
 use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Stdio};
 
-use walkfuzz_stress::process::{MARK, end_orphans};
+use walkfuzz_stress::mark::{MARK, end_orphans};
 
 use crate::child::myself;
 use crate::failure::Failure;
