@@ -24,7 +24,7 @@ fn what_names_no_profile_or_filter_is_told_before_anything_starts() {
     )
     .unwrap();
     let broken = ["--profile", "broken.toml"];
-    stress(&broken, "broken.toml: TOML parse error at line 2, column 1");
+    stress(&broken, "broken.toml: TOML parse error at line 2, column ");
     fs::write(home.path().join("axis.toml"), "[matrix]\ngc = [\"g1\"]\n").unwrap();
     stress(&["--profile", "axis.toml"], "`gc` is no axis");
     fs::write(home.path().join("tiny.toml"), TINY).unwrap();
@@ -152,7 +152,7 @@ fn a_full_disk_is_said_and_ends_the_run() {
     let said = String::from_utf8_lossy(&none.stderr);
     assert_eq!(none.status.code(), Some(3), "{said}");
     assert!(
-        said.contains("error: cannot write disk/") || said.contains("No space left"),
+        said.contains("error: cannot write ") && said.contains("No space left"),
         "{said}"
     );
     let little = inside("2m").output().unwrap();
