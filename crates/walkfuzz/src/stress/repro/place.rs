@@ -29,6 +29,11 @@ pub(crate) fn cells(text: &str, runs: &Path) -> Result<Option<CellsOfRun>, Failu
         return failed(&StressFolder::open(path)?).map(Some);
     }
     let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let absolute = match absolute.parent() {
+        // A cell's record holds no input that could be walked by itself.
+        Some(cell) if is_record(&absolute) => cell,
+        _ => absolute.as_path(),
+    };
     if let (Some(cells), Some(id)) = (absolute.parent(), absolute.file_name())
         && cells
             .file_name()
@@ -48,6 +53,11 @@ pub(crate) fn cells(text: &str, runs: &Path) -> Result<Option<CellsOfRun>, Failu
         Some(place) => one(&StressFolder::open(&place)?, id).map(Some),
         None => Ok(None),
     }
+}
+
+fn is_record(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str());
+    name.is_some_and(|name| name.starts_with("record-") && name.ends_with(".map"))
 }
 
 /// The cell whose id is, or begins or ends with, these characters.
