@@ -242,7 +242,8 @@ fn early_end(code: Option<i32>, strict: bool, walks: u64) -> Failure {
     }
 }
 
-fn judge(summary: &Summary, fail_on: FailOn) -> Result<(), Failure> {
+/// How the program ends by what was found.
+pub(crate) fn judge(summary: &Summary, fail_on: FailOn) -> Result<(), Failure> {
     let fails = match fail_on {
         FailOn::Never => false,
         FailOn::Bug => summary.bugs > 0,

@@ -6,7 +6,7 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::corpus::args::CorpusCommand;
-use crate::stress::args::StressArgs;
+use crate::stress::args::{MergeArgs, StressArgs};
 use crate::variants::args::VariantsArgs;
 
 /// What stands under the help text.
@@ -61,6 +61,8 @@ pub(crate) enum Command {
     Variants(VariantsArgs),
     /// Sample real programs over a matrix of JVMs, flags, walkers, clocks and workloads; a verdict for each cell.
     Stress(Box<StressArgs>),
+    /// Put the shards of a stress run together.
+    Merge(MergeArgs),
     /// Keep findings as files, and replay them.
     #[command(subcommand)]
     Corpus(CorpusCommand),
@@ -372,21 +374,42 @@ pub(crate) fn duration(text: &str) -> Result<Duration, String> {
 }
 
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Examples:\n    walkfuzz report\n    walkfuzz report --findings\n    walkfuzz report walkfuzz-runs/RUN --json"
-)]
+#[command(after_help = "\
+Examples:
+    walkfuzz report
+    walkfuzz report --findings
+    walkfuzz report walkfuzz-runs/RUN --json
+    walkfuzz report walkfuzz-runs/RUN --html > report.html
+    walkfuzz report --compare LAST-NIGHT THIS-NIGHT --fail-on bug
+    walkfuzz report --trend nights/*")]
 pub(crate) struct ReportArgs {
-    /// The run folder; the newest one when left out.
-    pub(crate) run: Option<PathBuf>,
+    /// The run folder; the newest one when left out. Two with --compare, any number with --trend.
+    #[arg(value_name = "RUN")]
+    pub(crate) run: Vec<PathBuf>,
     /// Where run folders are.
     #[arg(long, default_value = "walkfuzz-runs")]
     pub(crate) runs: PathBuf,
+    /// What changed from the first stress run to the second, and whether that is more than chance.
+    #[arg(long)]
+    pub(crate) compare: bool,
+    /// Stress runs in the order of their times.
+    #[arg(long, conflicts_with = "compare")]
+    pub(crate) trend: bool,
     /// Print JSON: the summary, and every finding in full.
     #[arg(long)]
     pub(crate) json: bool,
+    /// Print a stress run as a page; its links lead into the run's folder.
+    #[arg(long, conflicts_with_all = ["json", "compare", "trend"])]
+    pub(crate) html: bool,
+    /// Print a stress run as JUnit XML.
+    #[arg(long, conflicts_with_all = ["json", "html", "compare", "trend"])]
+    pub(crate) junit: bool,
     /// Print every finding in full.
     #[arg(long)]
     pub(crate) findings: bool,
+    /// End with exit code 1 on such findings; of a stress run cells that fail, of a comparison turns for the worse.
+    #[arg(long, value_enum, default_value_t = FailOn::Never)]
+    pub(crate) fail_on: FailOn,
 }
 
 #[derive(Debug, Args)]
@@ -617,6 +640,11 @@ pub(crate) enum InJvm {
         seed: u64,
         /// The snapshots' folder.
         folder: PathBuf,
+    },
+    /// Ends what a stress run's cells leave if the run itself is killed; needs no JVM. Waits for the end of its standard input.
+    Warden {
+        /// The run's process.
+        driver: u32,
     },
     /// Untouched walks, unsupervised.
     Natural {

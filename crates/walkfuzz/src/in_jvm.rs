@@ -81,6 +81,10 @@ pub(crate) fn run(what: &InJvm) -> Result<(), Failure> {
             seed,
             ref folder,
         } => walk_snapshots(walks, seed, folder),
+        InJvm::Warden { driver } => {
+            crate::stress::warden::watch(driver);
+            Ok(())
+        }
         InJvm::Natural { seconds } => measure(|session| {
             let began = Instant::now();
             let costs = session

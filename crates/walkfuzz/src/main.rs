@@ -58,6 +58,7 @@ fn main() -> ExitCode {
         Command::Bench(args) => bench::run(&args),
         Command::Variants(args) => variants::run(&args),
         Command::Stress(args) => stress::run(&args),
+        Command::Merge(args) => stress::merge::run(&args),
         Command::Corpus(command) => corpus::run(&command),
         Command::Completions { shell } => completions(shell),
         Command::Man => manual(),

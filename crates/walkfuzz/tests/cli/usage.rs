@@ -217,6 +217,8 @@ fn the_reference_names_what_exists() {
         "step",
         "report",
         "repro",
+        "stress",
+        "merge",
         "replay",
         "explain",
         "export",
