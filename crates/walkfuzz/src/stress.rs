@@ -2,8 +2,8 @@
 
 pub(crate) mod args;
 mod progress;
-mod sampler;
-mod workload;
+pub(crate) mod sampler;
+pub(crate) mod workload;
 
 use std::io::IsTerminal as _;
 use std::path::{Path, PathBuf};
