@@ -126,7 +126,7 @@ pub(crate) fn hook_traps() {
     unsafe { set_trap_hook(TrapScope::Unguarded, Some(on_trap)) };
 }
 
-/// Runs `body` with the clocks' signals blocked, so that a thread made in it never gets one.
+/// Runs `body` with all signals blocked, so that a thread made in it never gets one of the clocks'. Signal-safe if `body` is.
 pub(crate) fn with_signals_blocked<T>(body: impl FnOnce() -> T) -> T {
     // SAFETY: plain data; both sets are written before they are read.
     unsafe {
