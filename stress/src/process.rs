@@ -2,7 +2,7 @@
 //!
 //! The program gets a process group of its own and a mark in its environment. What leaves the group (a daemon) still has the mark.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeSet, VecDeque};
 use std::fs::File;
 use std::io::{self, Read, Write as _};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
@@ -12,6 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use memchr::memchr_iter;
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 use walkfuzz_triage::{Ended, Exit};
@@ -207,7 +208,23 @@ fn pid_of(pid: u32) -> Pid {
 fn end_all(group: u32, mark: &str) -> usize {
     let _ = killpg(pid_of(group), Signal::SIGKILL);
     let wanted = format!("{MARK}={mark}");
-    let mut ended = 0;
+    let mut ended = BTreeSet::new();
+    // Who is just being made, or executes another program, shows no mark for a moment: until nobody new is there, and once more.
+    let mut quiet = 0;
+    while quiet < 2 {
+        let before = ended.len();
+        end_marked(&wanted, &mut ended);
+        if ended.len() == before {
+            quiet += 1;
+            std::thread::sleep(Duration::from_millis(2));
+        } else {
+            quiet = 0;
+        }
+    }
+    ended.len()
+}
+
+fn end_marked(wanted: &str, ended: &mut BTreeSet<u32>) {
     for pid in processes() {
         let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
         let marked = environment
@@ -215,10 +232,9 @@ fn end_all(group: u32, mark: &str) -> usize {
             .any(|entry| entry == wanted.as_bytes());
         // Ourselves, when a cell runs us.
         if marked && pid != std::process::id() && kill(pid_of(pid), Signal::SIGKILL).is_ok() {
-            ended += 1;
+            ended.insert(pid);
         }
     }
-    ended
 }
 
 fn processes() -> Vec<u32> {
@@ -267,7 +283,9 @@ fn listen(
         let mut buffer = vec![0; 64 << 10];
         let mut line: Vec<u8> = Vec::new();
         let (mut written, mut all) = (0_usize, 0_usize);
-        let mut tail: VecDeque<u8> = VecDeque::new();
+        // As read, because single bytes would be slower than who writes them.
+        let mut tail: VecDeque<Vec<u8>> = VecDeque::new();
+        let mut in_tail = 0;
         let mut kept = Ok(());
         loop {
             let read = match from.read(&mut buffer) {
@@ -279,37 +297,43 @@ fn listen(
             let bytes = buffer.get(..read).unwrap_or_default();
             all += read;
             let now = Instant::now();
-            for &byte in bytes {
-                if byte != b'\n' {
-                    if line.len() < LINE {
-                        line.push(byte);
-                    }
-                    continue;
-                }
+            let mut hears = said.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut begin = 0;
+            let ends = memchr_iter(b'\n', bytes).map(Some).chain([None]);
+            for end in ends {
+                let part = bytes.get(begin..end.unwrap_or(read)).unwrap_or_default();
+                let room = LINE.saturating_sub(line.len()).min(part.len());
+                line.extend_from_slice(part.get(..room).unwrap_or_default());
+                let Some(end) = end else { break };
+                begin = end + 1;
                 let text = String::from_utf8_lossy(&line);
-                said.lock()
-                    .unwrap_or_else(PoisonError::into_inner)
-                    .line(text.trim_end(), now);
+                hears.line(text.trim_end(), now);
                 line.clear();
             }
+            drop(hears);
             let (head, rest) = bytes.split_at(read.min(KEPT.saturating_sub(written)));
             written += head.len();
             if kept.is_ok() {
                 // A full disk must not stop the reading, or the program stands still.
                 kept = to.write_all(head);
             }
-            tail.extend(rest);
-            let surplus = tail.len().saturating_sub(KEPT);
-            tail.drain(..surplus);
+            in_tail += rest.len();
+            tail.push_back(rest.to_vec());
+            while let Some(oldest) = tail.front().map(Vec::len)
+                && in_tail - oldest >= KEPT
+            {
+                in_tail -= oldest;
+                tail.pop_front();
+            }
         }
         kept?;
-        let left_out = all - written - tail.len();
+        let left_out = all - written - in_tail;
         if left_out > 0 {
             writeln!(to, "\n... {left_out} bytes were left out here ...")?;
         }
-        let (one, two) = tail.as_slices();
-        to.write_all(one)?;
-        to.write_all(two)?;
+        for part in &tail {
+            to.write_all(part)?;
+        }
         Ok(left_out > 0)
     })
 }
@@ -373,7 +397,7 @@ mod tests {
     #[test]
     fn a_flood_is_drained_and_only_its_ends_are_kept() {
         let (flood, text) = shell(
-            "echo first; yes | head -c 40000000; echo; echo 'walkfuzz: done rounds=1 checks=1'",
+            "echo first; yes 'what a program says of itself, on and on' | head -c 40000000; echo; echo 'walkfuzz: done rounds=1 checks=1'",
             |_| {},
         );
         assert!(flood.flooded && flood.said.end.done);
@@ -398,7 +422,9 @@ mod tests {
 
     #[test]
     fn what_it_leaves_behind_is_ended_too() {
-        let (done, text) = shell("setsid sleep 300 >/dev/null 2>&1 & echo $!", |_| {});
+        // It is in a group of its own before its parent ends.
+        let script = "setsid sh -c 'echo $$; exec sleep 300 >/dev/null 2>&1' & sleep 0.5";
+        let (done, text) = shell(script, |_| {});
         assert_eq!(done.left_behind, 1, "{done:?}");
         let pid: u32 = text.lines().next().unwrap().parse().unwrap();
         let began = Instant::now();

@@ -274,6 +274,24 @@ impl Session {
         Ok(InputVerdict::Keep)
     }
 
+    /// Runs an input that the user gave at the held moment: its own walks and nothing bred. They are counted apart.
+    ///
+    /// # Errors
+    /// As [`run_input`](Self::run_input).
+    pub fn run_given(&mut self, data: &[u8]) -> Result<(), HarnessError> {
+        let between = std::mem::take(&mut self.nursery.between_inputs);
+        let ran = self.run_input(data);
+        self.nursery.between_inputs = between;
+        ran?;
+        let perturbed = self
+            .batch
+            .walks()
+            .iter()
+            .filter(|walk| !walk.is_untouched());
+        self.lane.add(Counter::GivenWalks, perturbed.count() as u64);
+        Ok(())
+    }
+
     /// Remembers the batch, which came of no input's bytes, as what the next walks come from.
     fn begin_batch(&mut self) {
         let length = self.batch.encode(&mut *self.encoded);

@@ -90,6 +90,8 @@ counters! {
     BlocksSeen, "blocks_seen";
     /// Basic blocks of the walk code that are watched; in totals as above.
     BlocksPlanted, "blocks_planted";
+    /// Perturbed walks of inputs that the user gave; the others of the process were bred.
+    GivenWalks, "given_walks";
 }
 
 const _: () = assert!(Counter::ALL.len() <= COUNTERS);

@@ -562,6 +562,9 @@ pub(crate) enum InJvm {
     Campaign {
         /// How long.
         seconds: u32,
+        /// Nothing is bred: only the inputs are walked.
+        #[arg(long)]
+        only_given: bool,
         /// Inputs to begin with.
         seeds: Vec<PathBuf>,
     },

@@ -39,7 +39,11 @@ pub(crate) fn run(what: &InJvm) -> Result<(), Failure> {
     match *what {
         InJvm::Trial { ref request } => crate::variants::trial_process::in_jvm(request),
         InJvm::Step { walks } => step(walks),
-        InJvm::Campaign { seconds, ref seeds } => campaign(seconds, seeds),
+        InJvm::Campaign {
+            seconds,
+            only_given,
+            ref seeds,
+        } => campaign(seconds, only_given, seeds),
         InJvm::Guard => {
             let costs = guard_costs()?;
             say(&Measured {
@@ -242,8 +246,8 @@ fn step(walks: u64) -> Result<(), Failure> {
     })
 }
 
-/// Walks the seeds at ever new moments, and what is bred from them.
-fn campaign(seconds: u32, seeds: &[PathBuf]) -> Result<(), Failure> {
+/// Walks the seeds at ever new moments and, unless only they shall be walked, what is bred from them.
+fn campaign(seconds: u32, only_given: bool, seeds: &[PathBuf]) -> Result<(), Failure> {
     const TIME: &str = "-max_total_time=";
     let seeds: Vec<Vec<u8>> = seeds
         .iter()
@@ -263,11 +267,15 @@ fn campaign(seconds: u32, seeds: &[PathBuf]) -> Result<(), Failure> {
             .find_map(|word| word.strip_prefix(TIME)?.parse().ok());
         let left = Duration::from_secs(left.unwrap_or(0));
         let began = Instant::now();
-        session.breed_between_inputs();
+        if !only_given {
+            session.breed_between_inputs();
+        }
         while began.elapsed() < left && !interrupt::seen() {
-            session.run_input(&[])?;
+            if !only_given {
+                session.run_input(&[])?;
+            }
             for seed in &seeds {
-                session.run_input(seed)?;
+                session.run_given(seed)?;
             }
         }
         Ok(())

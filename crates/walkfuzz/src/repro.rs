@@ -6,19 +6,20 @@ mod crash_log;
 pub(crate) mod plan;
 mod thing;
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use walkfuzz_harness::Settings;
 use walkfuzz_harness::campaign::create_run;
 use walkfuzz_jvm::JvmOptions;
 use walkfuzz_record::{FindingVerdict, Record, RunFolder};
+use walkfuzz_triage::{CrashLog, CrashPlan, KnownIssues};
 
 use crate::cli::ReproArgs;
 use crate::failure::{Failure, INTERRUPTED};
 use crate::replay::replay;
 use crate::repro::answer::Reproduction;
-use crate::repro::crash_log::{Lead, lead};
+use crate::repro::campaign::Aim;
+use crate::repro::crash_log::{Lead, aim, lead};
 use crate::repro::plan::{Plan, Wishes};
 use crate::repro::thing::Thing;
 
@@ -34,7 +35,7 @@ pub(crate) fn run(args: &ReproArgs) -> Result<(), Failure> {
     let thing = Thing::identify(&args.thing, &args.runs)?;
     let mut reproductions = Vec::new();
     let plans = match thing {
-        Thing::CrashLog(path, log) => match lead(&path, &log, &wishes, &args.runs)? {
+        Thing::CrashLog(path, log) => match lead(&path, &log, &wishes)? {
             Lead::Try(plan) => vec![*plan],
             Lead::Settled(settled) => {
                 reproductions.push(*settled);
@@ -42,6 +43,7 @@ pub(crate) fn run(args: &ReproArgs) -> Result<(), Failure> {
             }
         },
         Thing::Capsule(path) if args.dry_run => {
+            crate::replay::read(&path)?;
             eprintln!(
                 "walkfuzz: will replay {} {REPLAYS} times, without a JVM",
                 path.display()
@@ -53,7 +55,7 @@ pub(crate) fn run(args: &ReproArgs) -> Result<(), Failure> {
             reproductions.push(Reproduction::replayed(&path, replayed));
             Vec::new()
         }
-        thing => plans(thing, &wishes, args)?,
+        thing => plans(thing, &wishes)?,
     };
     // Several findings share the time.
     let share = wishes.budget / u32::try_from(plans.len()).unwrap_or(u32::MAX).max(1);
@@ -77,7 +79,7 @@ pub(crate) fn run(args: &ReproArgs) -> Result<(), Failure> {
 }
 
 /// What will be done about each thing that the argument names.
-fn plans(thing: Thing, wishes: &Wishes, args: &ReproArgs) -> Result<Vec<Plan>, Failure> {
+fn plans(thing: Thing, wishes: &Wishes) -> Result<Vec<Plan>, Failure> {
     match thing {
         Thing::Finding(run, finding) => Ok(vec![Plan::for_finding(&run, &finding, wishes)?]),
         Thing::Run(run) => {
@@ -96,17 +98,20 @@ fn plans(thing: Thing, wishes: &Wishes, args: &ReproArgs) -> Result<Vec<Plan>, F
             let plan = |finding| Plan::for_finding(&run, finding, wishes);
             findings.iter().map(plan).collect()
         }
-        Thing::Artifact(path) => {
+        Thing::Artifact { path, bytes, note } => {
             let what = format!("input {}", path.display());
-            Ok(vec![Plan::for_input(what, path, None, wishes)?])
+            let mut plan = Plan::for_input(what, bytes, Aim::default(), None, wishes)?;
+            plan.notes.extend(note);
+            Ok(vec![plan])
         }
-        Thing::Record(record) => Ok(vec![for_record(&record, wishes, args)?]),
+        Thing::Entry(entry) => Ok(vec![Plan::for_entry(&entry, wishes)?]),
+        Thing::Record(record) => Ok(vec![for_record(&record, wishes)?]),
         Thing::Capsule(_) | Thing::CrashLog(..) => Ok(Vec::new()),
     }
 }
 
 /// What a process was walking when it was killed: the input that its record holds.
-fn for_record(record: &Record, wishes: &Wishes, args: &ReproArgs) -> Result<Plan, Failure> {
+fn for_record(record: &Record, wishes: &Wishes) -> Result<Plan, Failure> {
     let lane = record.lanes.iter().find(|lane| lane.open.is_some());
     let Some(lane) = lane.or(record.lanes.first()) else {
         return Err(Failure::usage(format_args!(
@@ -125,28 +130,45 @@ fn for_record(record: &Record, wishes: &Wishes, args: &ReproArgs) -> Result<Plan
         )));
     };
     let folder = record.path.parent().map(RunFolder::open);
-    let facts = match folder {
-        Some(Ok(run)) => Some(run.facts()?.jvm),
-        _ => None,
+    let run = folder.and_then(Result::ok);
+    let facts = run.as_ref().map(RunFolder::facts).transpose()?;
+    let log = run.as_ref().and_then(|run| log_of(run, record.pid));
+    let (aim, known) = match &log {
+        Some(log) => {
+            let plan = CrashPlan::new(log, KnownIssues::built_in());
+            (aim(&plan, log), plan.known)
+        }
+        None => (Aim::default(), Vec::new()),
     };
-    std::fs::create_dir_all(&args.runs).map_err(|error| {
-        Failure::environment(format_args!("cannot make {}: {error}", args.runs.display()))
-    })?;
-    let seed: PathBuf = args.runs.join(format!("input-of-{}.bin", record.pid));
-    std::fs::write(&seed, &input.bytes).map_err(|error| {
-        Failure::environment(format_args!("cannot write {}: {error}", seed.display()))
-    })?;
     let doing = record.in_flight();
     let doing = doing.first().map_or("no walk was open", String::as_str);
     let what = format!("the last input of process {} ({doing})", record.pid);
-    Plan::for_input(what, seed, facts.as_ref(), wishes)
+    let facts = facts.as_ref().map(|facts| &facts.jvm);
+    let mut plan = Plan::for_input(what, input.bytes.clone(), aim, facts, wishes)?;
+    plan.known = known;
+    if log.is_none() {
+        plan.notes
+            .push("the process left no crash log: any fault of its last input counts".to_owned());
+    }
+    Ok(plan)
+}
+
+/// The crash log that a process of the run left.
+fn log_of(run: &RunFolder, pid: u64) -> Option<CrashLog> {
+    let bytes = std::fs::read(run.path().join(format!("hs_err_pid{pid}.log"))).ok()?;
+    Some(CrashLog::parse(&bytes)).filter(CrashLog::is_crash_log)
 }
 
 fn announce(plan: &Plan) {
     eprintln!("walkfuzz: {}", plan.what);
     eprintln!(
-        "walkfuzz: will look for {} on JDK {} for up to {} s, {}",
+        "walkfuzz: will look for {}{} on JDK {} for up to {} s, {}",
         plan.campaign.aim.describe(),
+        if plan.campaign.only_given {
+            " of its own walks"
+        } else {
+            ""
+        },
         plan.jdk,
         plan.campaign.budget.as_secs(),
         match plan.campaign.seeds.len() {

@@ -50,7 +50,9 @@ pub(crate) enum Answer {
     NotReproduced {
         /// Perturbed walks that were tried.
         walks: u64,
-        /// The 95 % interval of its share of them.
+        /// Of these, walks of the very input; the others were bred from it.
+        given_walks: u64,
+        /// The 95 % interval of its share of the walks of the very input, or of all if there was none.
         interval: Interval,
     },
     /// There is nothing that a walker has done.
@@ -106,7 +108,14 @@ impl Reproduction {
     /// What a campaign came to.
     pub(crate) fn of(plan: &Plan, run: &RunFolder, outcome: &Outcome) -> Self {
         let summary = &outcome.summary;
-        let tried = KOfN::new(0, summary.perturbed_walks);
+        let given_walks = outcome.given_walks.min(summary.perturbed_walks);
+        let tried = KOfN::new(
+            0,
+            match given_walks {
+                0 => summary.perturbed_walks,
+                given => given,
+            },
+        );
         let answer = match &outcome.met {
             Some(finding) => Answer::Reproduced {
                 title: finding.title.clone(),
@@ -115,11 +124,20 @@ impl Reproduction {
                 reliability: finding.reliability,
                 perturbation: finding.input.perturbation.clone(),
             },
+            None if outcome.interrupted => Answer::Unknown {
+                why: format!(
+                    "interrupted after {:.0} of {} s and {} perturbed walks",
+                    outcome.took.as_secs_f64(),
+                    plan.campaign.budget.as_secs(),
+                    summary.perturbed_walks
+                ),
+            },
             None if summary.verdict == Verdict::Unknown => Answer::Unknown {
                 why: summary.reason.clone(),
             },
             None => Answer::NotReproduced {
-                walks: tried.of,
+                walks: summary.perturbed_walks,
+                given_walks,
                 interval: tried.interval(),
             },
         };
@@ -234,13 +252,23 @@ impl Reproduction {
                     line("", difference.clone());
                 }
             }
-            Answer::NotReproduced { walks, interval } => line(
-                "not reproduced",
-                format!(
-                    "0 of {walks} perturbed walks: under {:.3} per million (95 %)",
-                    interval.high * 1e6
-                ),
-            ),
+            Answer::NotReproduced {
+                walks,
+                given_walks,
+                interval,
+            } => {
+                let bound = format!("under {:.3} per million (95 %)", interval.high * 1e6);
+                line(
+                    "not reproduced",
+                    match walks - given_walks {
+                        0 => format!("0 of {walks} walks of its input: {bound}"),
+                        bred if *given_walks > 0 => format!(
+                            "0 of {given_walks} walks of its input: {bound}; 0 of {bred} walks bred from it"
+                        ),
+                        bred => format!("0 of {bred} perturbed walks: {bound}"),
+                    },
+                );
+            }
             Answer::NotAWalkerCrash { why } => line("no", format!("not a walker crash: {why}")),
             Answer::Unknown { why } => line("unknown", why.clone()),
         }

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use walkfuzz_harness::campaign::summarise;
-use walkfuzz_record::{Finding, RunFolder, Summary};
+use walkfuzz_record::{Counter, Finding, RunFolder, Summary, Totals};
 use walkfuzz_triage::{Kind, Signature};
 
 use crate::child::{Ended, myself, run_until};
@@ -83,7 +83,9 @@ pub(crate) struct Campaign {
     /// What it looks for.
     pub(crate) aim: Aim,
     /// Inputs that it begins with, again and again, at ever new moments.
-    pub(crate) seeds: Vec<PathBuf>,
+    pub(crate) seeds: Vec<Vec<u8>>,
+    /// Only these are walked, and nothing that is bred from them: where any fault would do, it has to be one of theirs.
+    pub(crate) only_given: bool,
     /// How long.
     pub(crate) budget: Duration,
     /// Environment of the child: JDK, collector, options.
@@ -98,6 +100,8 @@ pub(crate) struct Outcome {
     pub(crate) others: Vec<Finding>,
     /// The whole run.
     pub(crate) summary: Summary,
+    /// Perturbed walks of the campaign's own inputs, among all.
+    pub(crate) given_walks: u64,
     /// Whether the user ended it.
     pub(crate) interrupted: bool,
     /// Time used.
@@ -113,7 +117,10 @@ impl Campaign {
         let mut command = myself()?;
         let seconds = self.budget.as_secs().max(1);
         command.args(["in-jvm", "campaign", &seconds.to_string()]);
-        command.args(&self.seeds);
+        if self.only_given {
+            command.arg("--only-given");
+        }
+        command.args(self.write_seeds(folder)?);
         command.envs(self.environment.iter().cloned());
         command.env("WALKFUZZ_RUN", folder.path());
         let began = Instant::now();
@@ -131,6 +138,20 @@ impl Campaign {
             }
         })?;
         self.outcome(folder, ended, began.elapsed())
+    }
+
+    /// Puts the inputs into the run folder, for its processes.
+    fn write_seeds(&self, folder: &RunFolder) -> Result<Vec<PathBuf>, Failure> {
+        let given = folder.path().join("given");
+        let write = |(place, seed): (usize, &Vec<u8>)| {
+            let path = given.join(format!("{place}.bin"));
+            let written =
+                std::fs::create_dir_all(&given).and_then(|()| std::fs::write(&path, seed));
+            written.map(|()| path.clone()).map_err(|error| {
+                Failure::environment(format_args!("cannot write {}: {error}", path.display()))
+            })
+        };
+        self.seeds.iter().enumerate().map(write).collect()
     }
 
     /// What was looked for, if the folder has it with all that will be known of it.
@@ -156,6 +177,8 @@ impl Campaign {
             .into_iter()
             .partition(|finding| self.aim.is_met_by(finding));
         let summary = summarise(folder)?;
+        let records = folder.records()?;
+        let given_walks = Totals::of(records.iter().flatten()).counter(Counter::GivenWalks);
         if summary.walks == 0 && !ended.interrupted {
             return Err(Failure::environment(
                 "the JVM walked nothing; its last words stand above",
@@ -167,6 +190,7 @@ impl Campaign {
             met: met.into_iter().next(),
             others,
             summary,
+            given_walks,
             interrupted: ended.interrupted,
             took,
         })

@@ -22,13 +22,8 @@ pub(crate) enum Lead {
     Try(Box<Plan>),
 }
 
-/// Reads the log; `seeds` is where inputs to begin with may be written.
-pub(crate) fn lead(
-    path: &Path,
-    log: &CrashLog,
-    wishes: &Wishes,
-    seeds: &Path,
-) -> Result<Lead, Failure> {
+/// What the log leads to.
+pub(crate) fn lead(path: &Path, log: &CrashLog, wishes: &Wishes) -> Result<Lead, Failure> {
     let plan = CrashPlan::new(log, KnownIssues::built_in());
     let what = format!("{}: {}", path.display(), plan.title);
     let settled = |answer| {
@@ -45,7 +40,7 @@ pub(crate) fn lead(
         }
         WalkerCrash::Unknown { why } => return settled(Answer::Unknown { why: why.clone() }),
     }
-    let Some(function) = plan.aim.clone() else {
+    let Some(function) = &plan.aim else {
         return settled(Answer::Unknown {
             why: "the log ends before it says where the JVM crashed".to_owned(),
         });
@@ -87,17 +82,26 @@ pub(crate) fn lead(
             walked.kind.name(),
             walked.how
         ));
-        if let Some(batch) = contexts_of(walked.kind) {
-            let file = seeds.join(format!("contexts-in-{}.bin", walked.kind.name()));
-            let written = std::fs::create_dir_all(seeds)
-                .and_then(|()| std::fs::write(&file, batch.to_bytes()));
-            written.map_err(|error| {
-                Failure::environment(format_args!("cannot write {}: {error}", file.display()))
-            })?;
-            inputs.push(file);
-        }
+        inputs.extend(contexts_of(walked.kind).map(|batch| batch.to_bytes()));
     }
-    let aim = Aim {
+    Ok(Lead::Try(Box::new(Plan {
+        what,
+        notes,
+        known: plan.known.clone(),
+        jdk,
+        campaign: Campaign {
+            aim: aim(&plan, log),
+            seeds: inputs,
+            only_given: false,
+            budget: wishes.budget,
+            environment,
+        },
+    })))
+}
+
+/// What the log says to look for; nothing, if it does not say where the JVM crashed.
+pub(crate) fn aim(plan: &CrashPlan, log: &CrashLog) -> Aim {
+    Aim {
         // Another walker's signature names that walker; what both share is the function.
         signature: plan
             .signature
@@ -105,20 +109,8 @@ pub(crate) fn lead(
             .filter(|_| plan.walker_crash.walker() == Some(OURS))
             .map(ToString::to_string),
         failed_check: matches!(log.cause, Some(Cause::Internal { .. })),
-        function: Some(function),
-    };
-    Ok(Lead::Try(Box::new(Plan {
-        what,
-        notes,
-        known: plan.known.clone(),
-        jdk,
-        campaign: Campaign {
-            aim,
-            seeds: inputs,
-            budget: wishes.budget,
-            environment,
-        },
-    })))
+        function: plan.aim.clone(),
+    }
 }
 
 /// The JDK that is asked for; else that of the log; else another of the same feature release.

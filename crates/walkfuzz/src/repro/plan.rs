@@ -1,10 +1,10 @@
 //! What `repro` will do about a thing: which JVM, which inputs to begin with, what to look for.
 
-use std::path::PathBuf;
 use std::time::Duration;
 
 use walkfuzz_jvm::{Jdk, Places, Version};
 use walkfuzz_record::{Finding, JvmFacts, KnownMatch, RunFolder};
+use walkfuzz_triage::corpus::Entry;
 use walkfuzz_triage::crash_plan::worth_taking;
 
 use crate::failure::Failure;
@@ -55,9 +55,8 @@ impl Plan {
             notes.push(format!("it was found on {}", finding.jvm.version));
         }
         let artifact = finding.input.artifact.as_ref();
-        let seeds: Vec<PathBuf> = artifact
-            .map(|artifact| run.path().join(artifact))
-            .filter(|path| path.is_file())
+        let seeds: Vec<Vec<u8>> = artifact
+            .and_then(|artifact| std::fs::read(run.path().join(artifact)).ok())
             .into_iter()
             .collect();
         if seeds.is_empty() {
@@ -75,16 +74,18 @@ impl Plan {
                     ..Aim::default()
                 },
                 seeds,
+                only_given: false,
                 budget: wishes.budget,
                 environment,
             },
         })
     }
 
-    /// For an input of which no more is known.
+    /// For an input. Where nothing is known of what it did, any fault counts that its own walks make.
     pub(crate) fn for_input(
         what: String,
-        path: PathBuf,
+        input: Vec<u8>,
+        aim: Aim,
         facts: Option<&JvmFacts>,
         wishes: &Wishes,
     ) -> Result<Self, Failure> {
@@ -97,10 +98,49 @@ impl Plan {
             notes: Vec::new(),
             known: Vec::new(),
             campaign: Campaign {
-                aim: Aim::default(),
-                seeds: vec![path],
+                only_given: aim == Aim::default(),
+                aim,
+                seeds: vec![input],
                 budget: wishes.budget,
                 environment: environment(&jdk, facts, wishes),
+            },
+            jdk,
+        })
+    }
+
+    /// For an entry of the corpus: its input on the JDK that it speaks of.
+    pub(crate) fn for_entry(entry: &Entry, wishes: &Wishes) -> Result<Self, Failure> {
+        let mut notes = Vec::new();
+        let wanted = entry.jdk.as_ref();
+        let version = wishes
+            .jdk
+            .as_deref()
+            .or(wanted.map(|jdk| jdk.version.as_str()));
+        let jdk = Places::from_env().choose(version)?;
+        let mut wishes = wishes.clone();
+        if let Some(wanted) = wanted {
+            if wanted.build_id != jdk.identity {
+                notes.push(format!(
+                    "it was found on another build of {}",
+                    wanted.version
+                ));
+            }
+            let collector = Some(wanted.collector.clone()).filter(|name| !name.is_empty());
+            wishes.gc = wishes.gc.or(collector);
+        }
+        Ok(Self {
+            what: format!("entry {}: {}", entry.name, entry.title),
+            notes,
+            known: Vec::new(),
+            campaign: Campaign {
+                aim: Aim {
+                    signature: Some(entry.signature.clone()),
+                    ..Aim::default()
+                },
+                seeds: vec![entry.batch().to_bytes()],
+                only_given: false,
+                budget: wishes.budget,
+                environment: environment(&jdk, None, &wishes),
             },
             jdk,
         })

@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 
 use walkfuzz_context::Batch;
 use walkfuzz_context::codec::MAX_BATCH_BYTES;
-use walkfuzz_record::{Finding, Record, RecordReader, RunFolder};
+use walkfuzz_record::{Finding, Record, RecordError, RecordReader, RunFolder};
 use walkfuzz_triage::CrashLog;
+use walkfuzz_triage::corpus::Entry;
 
 use crate::failure::Failure;
 use crate::finding::find_finding;
@@ -23,8 +24,14 @@ pub(crate) enum Thing {
     Finding(RunFolder, Box<Finding>),
     /// All findings of a run.
     Run(RunFolder),
-    /// An input of the fuzzer that belongs to no run.
-    Artifact(PathBuf),
+    /// An input of the fuzzer that belongs to no run, and what is odd about it.
+    Artifact {
+        path: PathBuf,
+        bytes: Vec<u8>,
+        note: Option<String>,
+    },
+    /// An entry of the corpus.
+    Entry(Box<Entry>),
     /// A walk in a file.
     Capsule(PathBuf),
     /// What a killed process has left.
@@ -48,16 +55,24 @@ impl Thing {
         if bytes.starts_with(&ZSTD) {
             return Ok(Thing::Capsule(path.to_owned()));
         }
-        if let Ok(record) = RecordReader::open(path) {
-            return Ok(Thing::Record(Box::new(record)));
+        match RecordReader::open(path) {
+            Ok(record) => return Ok(Thing::Record(Box::new(record))),
+            Err(RecordError::NotARecord { .. }) => {}
+            Err(error) => return Err(Failure::usage(error)),
         }
         let log = CrashLog::parse(&bytes);
         if log.is_crash_log() {
             return Ok(Thing::CrashLog(path.to_owned(), Box::new(log)));
         }
+        if path
+            .extension()
+            .is_some_and(|extension| extension == "toml")
+        {
+            return entry(path);
+        }
         if bytes.is_empty() || bytes.len() > MAX_BATCH_BYTES {
             return Err(Failure::usage(format_args!(
-                "{text} is no finding, run folder, input, capsule, record or crash log"
+                "{text} is no finding, run folder, input, capsule, record, corpus entry or crash log"
             )));
         }
         artifact(path, &bytes)
@@ -95,15 +110,44 @@ fn artifact(path: &Path, bytes: &[u8]) -> Result<Thing, Failure> {
             return Ok(Thing::Finding(run, Box::new(finding)));
         }
     }
-    if Batch::decode(bytes)
-        .walks()
-        .iter()
-        .all(|walk| walk.is_untouched())
-    {
+    let batch = Batch::decode(bytes);
+    if batch.walks().iter().all(|walk| walk.is_untouched()) {
         return Err(Failure::usage(format_args!(
             "{} says nothing to do to a context: it is no input of the fuzzer, or an untouched one",
             path.display()
         )));
     }
-    Ok(Thing::Artifact(absolute))
+    // The fuzzer's own mutator writes nothing else; another fuzzer's may, and any bytes are an input. A text is none on purpose.
+    let ours = batch.to_bytes() == bytes;
+    if !ours && is_text(bytes) {
+        return Err(Failure::usage(format_args!(
+            "{} is a text, and no finding, run folder, input, capsule, record, corpus entry or crash log",
+            path.display()
+        )));
+    }
+    let note = "it is not written as walkfuzz writes inputs: it may be none, or another fuzzer's";
+    Ok(Thing::Artifact {
+        path: absolute,
+        bytes: bytes.to_vec(),
+        note: (!ours).then(|| note.to_owned()),
+    })
+}
+
+fn is_text(bytes: &[u8]) -> bool {
+    std::str::from_utf8(bytes).is_ok_and(|text| {
+        !text
+            .chars()
+            .any(|c| c.is_control() && !"\n\r\t".contains(c))
+    })
+}
+
+fn entry(path: &Path) -> Result<Thing, Failure> {
+    let entry = Entry::read(path).map_err(Failure::usage)?;
+    if entry.signature.is_empty() {
+        return Err(Failure::usage(format_args!(
+            "{} is walked without harm: there is nothing to reproduce (`walkfuzz corpus check` walks it)",
+            entry.name
+        )));
+    }
+    Ok(Thing::Entry(Box::new(entry)))
 }

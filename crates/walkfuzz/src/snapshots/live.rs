@@ -210,7 +210,8 @@ impl Bench<'_> {
             }
         };
         let artifact = finding.input.artifact.as_ref();
-        let seeds = artifact.map(|artifact| self.run.path().join(artifact));
+        let seeds =
+            artifact.and_then(|artifact| std::fs::read(self.run.path().join(artifact)).ok());
         let wishes = Wishes {
             jdk: None,
             gc: None,
@@ -224,6 +225,7 @@ impl Bench<'_> {
                 ..Aim::default()
             },
             seeds: seeds.into_iter().collect(),
+            only_given: false,
             budget: time,
             environment,
         };

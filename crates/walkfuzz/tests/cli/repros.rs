@@ -21,6 +21,13 @@ fn log(home: &TempDir, name: &str) -> PathBuf {
     path
 }
 
+/// A file of the corpus.
+fn entry(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../corpus")
+        .join(name)
+}
+
 #[test]
 fn what_is_no_thing_to_reproduce_is_named() {
     let home = folder();
@@ -35,6 +42,20 @@ fn what_is_no_thing_to_reproduce_is_named() {
             "is no finding, run folder, input",
         ),
         (
+            file("note", b"walk it, please: 0123456789 and so on\n"),
+            "is a text",
+        ),
+        (file("cut.map", b"WALKREC1\x01\0\0\0"), "cut"),
+        (
+            file("cut.wfcap", &[0x28, 0xb5, 0x2f, 0xfd, 0x24]),
+            "cut.wfcap",
+        ),
+        (file("broken.toml", b"schema = \n"), "broken.toml"),
+        (
+            entry("seeds/untouched.toml").display().to_string(),
+            "there is nothing to reproduce",
+        ),
+        (
             file("nothing-to-do", b"\0"),
             "says nothing to do to a context",
         ),
@@ -44,9 +65,11 @@ fn what_is_no_thing_to_reproduce_is_named() {
         ("../../etc/passwd".to_owned(), "../../etc/passwd"),
     ];
     for (thing, sentence) in cases {
-        let mut command = walkfuzz();
-        command.current_dir(home.path()).args(["repro", &thing]);
-        fails(&mut command, 2, sentence);
+        for words in [&["repro"] as &[_], &["repro", "--dry-run"]] {
+            let mut command = walkfuzz();
+            command.current_dir(home.path()).args(words).arg(&thing);
+            fails(&mut command, 2, sentence);
+        }
     }
     for budget in ["0s", "-5s", "soon"] {
         let mut command = walkfuzz();
@@ -151,15 +174,36 @@ fn from_a_crash_log_to_a_finding_and_its_input() {
         let path = entry.unwrap().path();
         (path.extension().is_some_and(|extension| extension == "map")).then_some(path)
     });
+    let record = record.unwrap();
+    let dry_run = |words: &str| {
+        let mut command = walkfuzz();
+        command
+            .args(["repro", "--dry-run", "--jdk"])
+            .arg(&jdk.home)
+            .arg("--runs")
+            .arg(&runs)
+            .arg(&record);
+        let said = command.assert().code(0).get_output().stderr.clone();
+        let said = String::from_utf8(said).unwrap();
+        assert!(said.contains("the last input of process"), "{said}");
+        assert!(said.contains(words), "{said}");
+    };
+    let before = fs::read_dir(&runs).unwrap().count();
+    dry_run("any fault of its own walks");
+    // Had the JVM died and left a log, the log would say what to look for.
+    let stem = record.file_stem().unwrap().to_str().unwrap();
+    let pid: String = stem.chars().filter(char::is_ascii_digit).collect();
+    fs::copy(log(&home, name), run.join(format!("hs_err_pid{pid}.log"))).unwrap();
+    dry_run("JavaThread::pd_get_top_frame");
+    assert_eq!(fs::read_dir(&runs).unwrap().count(), before);
+
     let mut command = walkfuzz();
     command
         .args(["repro", "--dry-run", "--jdk"])
         .arg(&jdk.home)
-        .arg("--runs")
-        .arg(&runs)
-        .arg(record.unwrap());
+        .arg(entry("crashing/17.0.15-frame.sender.toml"));
     command
         .assert()
         .code(0)
-        .stderr(contains("the last input of process"));
+        .stderr(contains("the signature SIGSEGV|frame::sender|agct"));
 }
