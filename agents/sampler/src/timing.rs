@@ -8,7 +8,7 @@ use serde::Serialize;
 
 /// Ticks of a bucket.
 const WIDTH: u64 = 8;
-const BUCKETS: usize = 1024;
+const BUCKETS: usize = 4096;
 
 /// See the module.
 pub(crate) struct Timing(Box<[AtomicU64; BUCKETS]>);

@@ -138,7 +138,11 @@ impl Delivery {
         if self.clock != CLOCKS[0] {
             return None;
         }
-        let what = format!("{}, {} busy threads: delivered", self.clock, self.threads);
+        let plural = if self.threads == 1 { "" } else { "s" };
+        let what = format!(
+            "{}, {} busy thread{plural}: delivered",
+            self.clock, self.threads
+        );
         let figure = Figure::new(PART, what, 100.0 * self.share, "%").at_least(DELIVERED);
         Some(match self.least_share {
             Some(least) => figure.beside("thread with the least", 100.0 * least),

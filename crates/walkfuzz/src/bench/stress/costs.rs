@@ -183,8 +183,9 @@ fn turn(
     running.agent(library, &profiler.options(file))?;
     let began = running.cpu_seconds();
     let with = running.window(seconds)?;
-    let cpu_seconds = running.cpu_seconds() - began;
     running.agent(library, &profiler.end(file))?;
+    // Both calls come back a little after the profiler has done what it was told; between them it was at work for that long.
+    let cpu_seconds = running.cpu_seconds() - began;
     let after = running.window(seconds / 2.0)?;
     let (samples, walk_ns) = profiler.samples(file)?;
     Ok(Turn {
