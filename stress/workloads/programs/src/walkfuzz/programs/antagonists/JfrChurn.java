@@ -3,6 +3,8 @@ package walkfuzz.programs.antagonists;
 import java.nio.file.Files;
 import java.nio.file.Path;
 import java.time.Duration;
+import java.util.Random;
+import java.util.zip.Deflater;
 
 import jdk.jfr.FlightRecorder;
 import jdk.jfr.Recording;
@@ -46,7 +48,8 @@ public final class JfrChurn extends Antagonist {
         Thread[] burst = new Thread[BURST];
         for (int i = 0; i < BURST; i++) {
             int rounds = 100_000 << rng.below(6);
-            burst[i] = new Thread(() -> burn(rounds), "walkfuzz-burn");
+            // A safepoint, at which JFR frees what its handlers use, does not stop threads in native code.
+            burst[i] = new Thread(i % 2 == 0 ? () -> burn(rounds) : () -> deflate(rounds), "walkfuzz-burn");
             burst[i].setDaemon(true);
             burst[i].start();
         }
@@ -62,6 +65,23 @@ public final class JfrChurn extends Antagonist {
             value = value * 6364136223846793005L + 1442695040888963407L;
         }
         sink += value;
+    }
+
+    private void deflate(int rounds) {
+        byte[] input = new byte[16 << 10];
+        byte[] output = new byte[32 << 10];
+        new Random(rounds).nextBytes(input);
+        Deflater deflater = new Deflater(Deflater.BEST_COMPRESSION);
+        try {
+            for (int done = 0; done < rounds; done += 100_000) {
+                deflater.reset();
+                deflater.setInput(input);
+                deflater.finish();
+                sink += deflater.deflate(output);
+            }
+        } finally {
+            deflater.end();
+        }
     }
 
     /** What needs the module: loaded where it is there. */
