@@ -27,6 +27,8 @@ pub(crate) struct Totals {
     pub(crate) samples: [u64; CLOCKS],
     /// Samples that they merged into others.
     pub(crate) coalesced: [u64; CLOCKS],
+    /// The least share of its requested samples that a thread got which used [`WEIGHTY`] of CPU time.
+    pub(crate) least: [Option<f64>; CLOCKS],
     /// Threads there have been.
     pub(crate) threads: u64,
     /// Clocks that the kernel refused to a thread.
@@ -34,6 +36,9 @@ pub(crate) struct Totals {
     /// How often clocks were stopped and started.
     pub(crate) churns: u64,
 }
+
+/// CPU time, in ns, from which on a thread's own share of samples means something.
+const WEIGHTY: u64 = 500_000_000;
 
 /// A sampling under way.
 pub(crate) struct Running {
@@ -84,7 +89,7 @@ pub(crate) fn remove_current() {
     if let Some(running) = running.as_mut() {
         running.stop_clocks(thread);
         running.account(thread);
-        let ended = sums(thread);
+        let ended = running.sums(thread);
         running.ended.add(&ended);
     }
     threads::remove(thread);
@@ -257,7 +262,7 @@ impl Running {
     /// Forgets a thread that ended without saying so.
     pub(crate) fn bury(&mut self, thread: &'static Thread) {
         self.stop_clocks(thread);
-        let ended = sums(thread);
+        let ended = self.sums(thread);
         self.ended.add(&ended);
         threads::remove(thread);
     }
@@ -266,9 +271,25 @@ impl Running {
     pub(crate) fn totals(&self) -> Totals {
         let mut totals = self.ended;
         for thread in threads::all() {
-            totals.add(&sums(thread));
+            totals.add(&self.sums(thread));
         }
         totals
+    }
+
+    /// Of one thread.
+    fn sums(&self, thread: &Thread) -> Totals {
+        let cpu = thread.accounted.load(Relaxed);
+        let mut sums = Totals {
+            cpu,
+            ..Totals::default()
+        };
+        let requested = cpu as f64 / self.sampler.options.interval.as_nanos() as f64;
+        for at in 0..CLOCKS {
+            sums.samples[at] = thread.samples[at].load(Relaxed);
+            sums.coalesced[at] = thread.coalesced[at].load(Relaxed);
+            sums.least[at] = (cpu >= WEIGHTY).then(|| sums.samples[at] as f64 / requested);
+        }
+        sums
     }
 
     /// Writes what only the keeper counts into its lane.
@@ -293,18 +314,10 @@ impl Totals {
         for at in 0..CLOCKS {
             self.samples[at] += other.samples[at];
             self.coalesced[at] += other.coalesced[at];
+            self.least[at] = match (self.least[at], other.least[at]) {
+                (Some(one), Some(other)) => Some(one.min(other)),
+                (one, other) => one.or(other),
+            };
         }
     }
-}
-
-fn sums(thread: &Thread) -> Totals {
-    let mut sums = Totals {
-        cpu: thread.accounted.load(Relaxed),
-        ..Totals::default()
-    };
-    for at in 0..CLOCKS {
-        sums.samples[at] = thread.samples[at].load(Relaxed);
-        sums.coalesced[at] = thread.coalesced[at].load(Relaxed);
-    }
-    sums
 }

@@ -30,6 +30,7 @@ mod sampler;
 mod signals;
 mod summary;
 mod threads;
+mod timing;
 mod vm;
 
 use std::ffi::{CStr, c_char, c_void};

@@ -14,6 +14,7 @@ use jvmti_bindings::sys::jvmti::{
     jvmtiEventCallbacks,
 };
 use walkfuzz_guard::{Guard, GuardError, GuardOptions};
+use walkfuzz_jvm::check::inspect;
 use walkfuzz_jvm::{JvmError, Jvmti, java_thread_of};
 use walkfuzz_record::{Generation, RecordError, Recorder, WalkerInfo};
 use walkfuzz_symbols::Modules;
@@ -149,9 +150,10 @@ unsafe fn prepare(vm: *mut JavaVM, options: Options) -> Result<(Jvmti, Prepared)
         }
     };
     let version = jvmti.system_property("java.vm.version").unwrap_or_default();
+    // As every other record has it: some builds of libjvm have no build id, and are told apart by their exports.
     let build_id = Modules::of_this_process().ok().and_then(|modules| {
         let module = modules.by_name("libjvm.so")?;
-        Some(module.table()?.build_id()?.to_owned())
+        Some(inspect(&module.path).ok()?.identity)
     });
     let walker = WalkerInfo {
         name: "agct".to_owned(),

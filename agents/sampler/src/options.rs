@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::clock::Clock;
 
 /// The keys, as messages name them.
-const KEYS: &str = "record, clock, interval, choose, walker, guard, steps, depth, perturb, seed, churn, start, lanes, stop";
+const KEYS: &str = "record, clock, interval, choose, walker, guard, steps, depth, perturb, seed, churn, start, lanes, timing, stop";
 /// Shorter intervals would only make the kernel deliver signals.
 const SHORTEST: Duration = Duration::from_micros(1);
 const LONGEST: Duration = Duration::from_secs(3600);
@@ -58,6 +58,8 @@ pub struct Options {
     pub delay: Duration,
     /// Lanes of the record: how many handlers can be at work at once.
     pub lanes: u32,
+    /// Whether handlers are timed.
+    pub timing: bool,
     /// A fault that is planted in the walker (test builds).
     pub plant: Option<Plant>,
 }
@@ -123,6 +125,7 @@ impl Wanted {
             churn: None,
             delay: Duration::ZERO,
             lanes: 64,
+            timing: false,
             plant: None,
         };
         let mut seen: Vec<&str> = Vec::new();
@@ -173,11 +176,8 @@ impl Options {
             }
             "walker" if value == "agct" => {}
             "walker" => return Err(wrong("agct")),
-            "guard" => match value {
-                "on" => self.guard = true,
-                "off" => self.guard = false,
-                _ => return Err(wrong("on or off")),
-            },
+            "guard" => self.guard = switch(value).ok_or_else(|| wrong("on or off"))?,
+            "timing" => self.timing = switch(value).ok_or_else(|| wrong("on or off"))?,
             "steps" => self.steps = number(0, 1 << 20, "a number up to 1048576")? as u32,
             "depth" => self.depth = number(1, 2048, "a number from 1 to 2048")? as i32,
             "perturb" => self.perturb = number(0, 1024, "a number up to 1024")? as u32,
@@ -196,6 +196,14 @@ impl Options {
             _ => return Err(OptionError::Unknown(key.to_owned())),
         }
         Ok(())
+    }
+}
+
+fn switch(value: &str) -> Option<bool> {
+    match value {
+        "on" => Some(true),
+        "off" => Some(false),
+        _ => None,
     }
 }
 
@@ -350,6 +358,7 @@ mod tests {
             "churn=0s",
             "start=later",
             "lanes=1",
+            "timing=maybe",
             "plant=nothing",
             "stop=now",
         ] {

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use walkfuzz_guard::{Alarm, GuardSlot, register_thread, unregister_thread};
 
+use crate::signals;
 use crate::threads::{PLACES, Thread};
 
 /// A walk that takes longer has hung.
@@ -29,8 +30,7 @@ static ALARMS: [Place; PLACES] = [const {
     }
 }; PLACES];
 
-/// The calling thread's slot in the guard; registers it if need be. `None` if there is no room, or while a handler that this one
-/// interrupted does it.
+/// The calling thread's slot in the guard; registers it if need be. `None` if there is no room.
 #[inline]
 pub(crate) fn slot_of(thread: &'static Thread) -> Option<&'static GuardSlot> {
     // SAFETY: `register` stored a slot, which lives for ever.
@@ -40,8 +40,13 @@ pub(crate) fn slot_of(thread: &'static Thread) -> Option<&'static GuardSlot> {
     }
 }
 
+/// With all signals blocked: another clock's handler that came in the midst of it would have to drop its sample.
 #[cold]
 fn register(thread: &'static Thread) -> Option<&'static GuardSlot> {
+    signals::with_signals_blocked(|| register_undisturbed(thread))
+}
+
+fn register_undisturbed(thread: &'static Thread) -> Option<&'static GuardSlot> {
     let place = &ALARMS[thread.place()];
     if place.busy.swap(true, Acquire) {
         return None;

@@ -112,6 +112,7 @@ fn stage(
         churn: None,
         delay: Duration::ZERO,
         lanes: 8,
+        timing: false,
         plant: None,
     };
     let vm = VmFacts {

@@ -16,6 +16,7 @@ use walkfuzz_walkers::{Start, ThreadHandle, TraceBuffer, Walker, walk_bare, walk
 use crate::options::Options;
 use crate::perturb::Perturber;
 use crate::threads::Thread;
+use crate::timing::Timing;
 
 /// The only walker of a sampling.
 pub(crate) const WALKER: WalkerId = WalkerId(0);
@@ -45,6 +46,8 @@ pub(crate) struct Sampler {
     /// What code lies where; replaced by the keeper.
     pub(crate) code: AtomicPtr<CodeMap>,
     pub(crate) perturber: Option<Perturber>,
+    /// Where handlers are timed.
+    pub(crate) timing: Option<Timing>,
     /// Whether walks are made under the guard.
     guarded: bool,
     /// Signals that hit a thread that is not sampled.
@@ -70,6 +73,15 @@ struct Tools {
 unsafe impl Sync for Bench {}
 // SAFETY: the traces' pointers point into the benches themselves.
 unsafe impl Send for Bench {}
+
+/// What a sample found.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Sampled {
+    /// The thread executes Java code.
+    pub(crate) in_java: bool,
+    /// Time-stamp counter ticks in the walker.
+    pub(crate) walking: u64,
+}
 
 /// What brought a handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -102,6 +114,7 @@ impl Sampler {
         Self {
             benches: (0..recorder.lanes()).map(|_| bench()).collect(),
             guarded: options.guard,
+            timing: options.timing.then(Timing::new),
             options,
             recorder,
             vm,
@@ -182,7 +195,7 @@ impl Sampler {
         })
     }
 
-    /// Walks `thread`, the calling one, from `context`. Returns whether it executes Java code. Signal-safe.
+    /// Walks `thread`, the calling one, from `context`. Signal-safe.
     ///
     /// # Safety
     /// `context` is the handler's.
@@ -192,14 +205,17 @@ impl Sampler {
         context: *mut ucontext_t,
         cause: Cause,
         overrun: u64,
-    ) -> bool {
-        let in_java = self.is_in_java(thread);
+    ) -> Sampled {
+        let mut sampled = Sampled {
+            in_java: self.is_in_java(thread),
+            walking: 0,
+        };
         let slot = if self.guarded {
             match crate::protect::slot_of(thread) {
                 Some(slot) => Some(slot),
                 None => {
                     self.drops.fetch_add(1, Relaxed);
-                    return in_java;
+                    return sampled;
                 }
             }
         } else {
@@ -207,7 +223,7 @@ impl Sampler {
         };
         let Some((lane, bench)) = self.claim(thread) else {
             self.drops.fetch_add(1, Relaxed);
-            return in_java;
+            return sampled;
         };
         // SAFETY: the lane is ours, so the bench is.
         let tools = unsafe { &mut *bench.0.get() };
@@ -222,7 +238,7 @@ impl Sampler {
                 u8::try_from(number).unwrap_or(u8::MAX)
             }
         };
-        if !in_java {
+        if !sampled.in_java {
             lane.add(Counter::OutsideJava, 1);
         }
         // SAFETY: the handler's context.
@@ -230,9 +246,9 @@ impl Sampler {
         let kind = self.kind(untouched.pc().0);
         lane.begin_walk(index, WALKER, &untouched, &untouched, kind);
         // SAFETY: the context is the handler's, the lane open for this walk.
-        unsafe { self.walk(thread, slot, lane, tools, context) };
+        sampled.walking += unsafe { self.walk(thread, slot, lane, tools, context) };
         if let Some(perturber) = &self.perturber
-            && in_java
+            && sampled.in_java
             && cause == Cause::Sample
         {
             perturber.each(
@@ -256,15 +272,15 @@ impl Sampler {
                     );
                     lane.mark_perturbed();
                     // SAFETY: as above.
-                    unsafe { self.walk(thread, slot, lane, tools, scratch) };
+                    sampled.walking += unsafe { self.walk(thread, slot, lane, tools, scratch) };
                 },
             );
         }
         lane.release();
-        in_java
+        sampled
     }
 
-    /// The call itself, in a lane where it stands open.
+    /// The call itself, in a lane where it stands open. Returns the ticks that it took.
     ///
     /// # Safety
     /// `context` is the handler's or a copy of it; `slot` is the calling thread's.
@@ -276,7 +292,7 @@ impl Sampler {
         lane: &Lane,
         tools: &mut Tools,
         context: *mut ucontext_t,
-    ) {
+    ) -> u64 {
         let handle = ThreadHandle {
             env: thread.env.load(Relaxed) as *mut _,
             tid: thread.tid.load(Relaxed),
@@ -284,7 +300,7 @@ impl Sampler {
         let depth = self.options.depth;
         let start = Start::Context(context.cast());
         let Some(call) = self.walker.prepare(&mut tools.trace, depth, handle, start) else {
-            return;
+            return 0;
         };
         // SAFETY: the caller's promise.
         let walked = unsafe {
@@ -300,5 +316,6 @@ impl Sampler {
         if walked.near_misses != 0 {
             lane.add(Counter::NearMisses, u64::from(walked.near_misses));
         }
+        walked.ticks
     }
 }

@@ -13,6 +13,7 @@ use std::sync::atomic::Ordering::*;
 
 use libc::{c_int, c_void, siginfo_t, ucontext_t};
 use walkfuzz_guard::{TrapScope, read_pc, set_trap_flag, set_trap_hook};
+use walkfuzz_walkers::ticks;
 
 use crate::arch;
 use crate::clock::{self, Clock, SIGNALS};
@@ -125,7 +126,7 @@ pub(crate) fn hook_traps() {
     unsafe { set_trap_hook(TrapScope::Unguarded, Some(on_trap)) };
 }
 
-/// Runs `body` with the clocks' signals blocked, so that a thread made in it never gets one.
+/// Runs `body` with all signals blocked, so that a thread made in it never gets one of the clocks'. Signal-safe if `body` is.
 pub(crate) fn with_signals_blocked<T>(body: impl FnOnce() -> T) -> T {
     // SAFETY: plain data; both sets are written before they are read.
     unsafe {
@@ -148,6 +149,7 @@ pub(crate) unsafe extern "C" fn on_sample(
     let Some(sampler) = Sampler::current() else {
         return;
     };
+    let timing = sampler.timing.as_ref().map(|timing| (timing, ticks()));
     let Some(thread) = Thread::current() else {
         sampler.strays.fetch_add(1, Relaxed);
         return;
@@ -169,8 +171,8 @@ pub(crate) unsafe extern "C" fn on_sample(
     let context = context.cast::<ucontext_t>();
     // SAFETY: the kernel's context of this thread.
     unsafe {
-        let in_java = sampler.sample(thread, context, Cause::Sample, overrun);
-        if in_java {
+        let sampled = sampler.sample(thread, context, Cause::Sample, overrun);
+        if sampled.in_java {
             thread.still.store(0, Relaxed);
             if sampler.options.steps != 0
                 && thread.steps_left.load(Relaxed) == 0
@@ -183,6 +185,9 @@ pub(crate) unsafe extern "C" fn on_sample(
             watch_for_idleness(thread, context);
         }
         *libc::__errno_location() = errno;
+        if let Some((timing, began)) = timing {
+            timing.note(ticks().wrapping_sub(began).saturating_sub(sampled.walking));
+        }
     }
 }
 

@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use crate::clock::{self, Clock, SIGNALS};
 use crate::control::Running;
+use crate::timing::TimingSummary;
 
 /// The version of the file's fields.
 pub const SCHEMA: u32 = 1;
@@ -27,6 +28,8 @@ struct ClockSummary {
     delivered: u64,
     /// Samples that were merged into others, where it can be told.
     coalesced: u64,
+    /// The least share of what was requested that a thread got, of those that used half a second of CPU time; null without any.
+    least_share: Option<f64>,
 }
 
 /// The file.
@@ -52,6 +55,8 @@ pub(crate) struct Summary {
     drops: u64,
     /// False if somebody replaced a handler of ours: what is counted from then on is too little.
     handlers_kept: bool,
+    /// Handlers without their walks; null unless `timing=on`.
+    handler: Option<TimingSummary>,
     /// CONFIG_HZ.
     kernel_tick_hz: Option<f64>,
     guard: bool,
@@ -75,6 +80,7 @@ impl Summary {
             requested: totals.cpu / interval_ns.max(1),
             delivered: totals.samples[clock as usize],
             coalesced: totals.coalesced[clock as usize],
+            least_share: totals.least[clock as usize],
         };
         Self {
             schema: SCHEMA,
@@ -89,6 +95,10 @@ impl Summary {
             strays: sampler.strays.load(Relaxed),
             drops: sampler.drops.load(Relaxed),
             handlers_kept: sampler.handlers_kept.load(Relaxed),
+            handler: sampler
+                .timing
+                .as_ref()
+                .and_then(|timing| timing.summary(walkfuzz_walkers::tick_hz())),
             kernel_tick_hz: clock::kernel_tick_hz(),
             guard: options.guard,
             steps: options.steps,

@@ -4,6 +4,9 @@ mod guided;
 mod parts;
 mod repro;
 mod snapshots;
+mod stress;
+
+use std::borrow::Cow;
 
 use serde::Serialize;
 use walkfuzz_jvm::{Jdk, Places};
@@ -16,7 +19,7 @@ use crate::table::table;
 #[derive(Debug, Serialize)]
 pub(crate) struct Figure {
     part: &'static str,
-    what: &'static str,
+    what: Cow<'static, str>,
     value: f64,
     unit: &'static str,
     baseline: Option<Baseline>,
@@ -40,13 +43,13 @@ struct Limit {
 impl Figure {
     pub(crate) fn new(
         part: &'static str,
-        what: &'static str,
+        what: impl Into<Cow<'static, str>>,
         value: f64,
         unit: &'static str,
     ) -> Self {
         Self {
             part,
-            what,
+            what: what.into(),
             value,
             unit,
             baseline: None,
@@ -96,7 +99,7 @@ impl Figure {
         });
         vec![
             self.part.to_owned(),
-            self.what.to_owned(),
+            self.what.clone().into_owned(),
             format!("{} {}", short(self.value), self.unit),
             beside,
             limit,
@@ -121,6 +124,7 @@ struct Results {
     seconds: u32,
     figures: Vec<Figure>,
     guided: Option<guided::Comparison>,
+    sampling: Option<stress::Sampling>,
 }
 
 pub(crate) fn run(args: &BenchArgs) -> Result<(), Failure> {
@@ -140,6 +144,7 @@ pub(crate) fn run(args: &BenchArgs) -> Result<(), Failure> {
         seconds: args.seconds,
         figures: Vec::new(),
         guided: None,
+        sampling: None,
     };
     let folder = tempfile::Builder::new()
         .prefix("walkfuzz-bench-")
@@ -155,6 +160,11 @@ pub(crate) fn run(args: &BenchArgs) -> Result<(), Failure> {
     results.figures = bench.figures(&parts)?;
     if let (true, Some(_)) = (parts.contains(&BenchPart::Guided), &jdk) {
         results.guided = Some(guided::compare(&bench)?);
+    }
+    if parts.contains(&BenchPart::Stress) {
+        let (figures, sampling) = stress::measure(&bench)?;
+        results.figures.extend(figures);
+        results.sampling = Some(sampling);
     }
     if args.json {
         return crate::print_json(&results);
@@ -172,6 +182,9 @@ pub(crate) fn run(args: &BenchArgs) -> Result<(), Failure> {
     ));
     if let Some(comparison) = &results.guided {
         text.push_str(&comparison.for_people());
+    }
+    if let Some(sampling) = &results.sampling {
+        text.push_str(&sampling.for_people());
     }
     crate::print(text.as_bytes())
 }

@@ -96,6 +96,7 @@ impl Command {
             Command::Bench(args) => args.json,
             Command::Variants(args) => args.json,
             Command::Stress(args) => args.json,
+            Command::Merge(args) => args.json,
             Command::Corpus(CorpusCommand::Check(args)) => args.json,
             Command::Jdk(_)
             | Command::Snapshots(SnapshotsCommand::Live(_))
@@ -541,7 +542,7 @@ pub(crate) struct BenchArgs {
     /// Seconds for each part that runs a JVM.
     #[arg(long, default_value_t = 10, value_parser = clap::value_parser!(u32).range(1..=86_400))]
     pub(crate) seconds: u32,
-    /// Runs of each side in the comparison of guided and blind fuzzing.
+    /// Runs of each side in the comparison of guided and blind fuzzing; turns of each profiler in `stress`.
     #[arg(long, default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1_000))]
     pub(crate) rounds: u32,
     /// Print JSON.
@@ -570,10 +571,12 @@ pub(crate) enum BenchPart {
     Repro,
     /// Walks of snapshots, without a JVM; whether they end the same three times.
     Snapshots,
+    /// The sampler: what its clocks deliver, what a sample costs beside async-profiler's.
+    Stress,
 }
 
 impl BenchPart {
-    pub(crate) const ALL: [BenchPart; 9] = [
+    pub(crate) const ALL: [BenchPart; 10] = [
         BenchPart::Guard,
         BenchPart::Start,
         BenchPart::Bare,
@@ -583,6 +586,7 @@ impl BenchPart {
         BenchPart::Guided,
         BenchPart::Repro,
         BenchPart::Snapshots,
+        BenchPart::Stress,
     ];
 }
 

@@ -6,9 +6,9 @@ pub(crate) mod merge;
 mod progress;
 pub(crate) mod reports;
 pub(crate) mod repro;
-mod sampler;
+pub(crate) mod sampler;
 pub(crate) mod warden;
-mod workload;
+pub(crate) mod workload;
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};

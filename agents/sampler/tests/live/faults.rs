@@ -2,7 +2,7 @@
 
 use std::os::unix::process::ExitStatusExt as _;
 
-use walkfuzz_record::Counter;
+use walkfuzz_record::{Counter, OpenWalk};
 
 use crate::support::{Run, counter, jdk, releases, tally, text, wait_for};
 
@@ -68,11 +68,12 @@ fn a_fault_in_a_bare_walk_is_the_jvms_own() {
             .iter()
             .filter_map(|lane| lane.open.as_ref())
             .collect();
-        assert_eq!(open.len(), 1, "{:?}", record.in_flight());
-        assert!(open[0].begun && !open[0].perturbed);
+        // Other threads go on, and may be in a walk as well, until the JVM has written its log.
         // The log tells where the walker was; the record what it was walking.
-        assert_ne!(open[0].registers.pc().0, 0);
-        assert_eq!(tally(&record, false).walks(), 299);
+        let walked = |walk: &OpenWalk| walk.begun && !walk.perturbed && walk.registers.pc().0 != 0;
+        assert!(open.into_iter().any(walked), "{:?}", record.in_flight());
+        let walks = tally(&record, false).walks();
+        assert!(walks >= 299, "{walks}");
     }
 }
 

@@ -2,11 +2,11 @@
 
 use walkfuzz_record::Counter;
 
-use crate::support::{Run, counter, jdk, jdks, tally};
+use crate::support::{Run, counter, jdk, releases, tally};
 
 #[test]
-fn every_jdk_is_walked() {
-    for jdk in jdks() {
+fn every_release_is_walked() {
+    for jdk in releases() {
         let Some(mut run) = Run::new(&jdk, "interval=1ms", "1.5 spin spin sleep threads") else {
             return;
         };
@@ -29,7 +29,8 @@ fn every_jdk_is_walked() {
         assert_eq!(counter(&record, Counter::Drops), 0);
         assert_eq!(counter(&record, Counter::Recoveries), 0);
         assert_eq!(tally(&record, true).walks(), 0, "nothing was perturbed");
-        assert!(!record.jvm_build_id.is_empty() && record.jvm_version.contains('+'));
+        assert_eq!(record.jvm_build_id, jdk.identity);
+        assert!(record.jvm_version.contains('+'), "{}", record.jvm_version);
         assert!(record.lanes.iter().all(|lane| lane.open.is_none()));
     }
 }
@@ -72,9 +73,11 @@ fn perturbed_walks_are_kept_apart() {
         natural.walks(),
         perturbed.walks()
     );
-    assert!(natural.walks() > 50);
-    assert!(perturbed.walks() > natural.walks());
-    assert!(perturbed.walks() <= 3 * natural.walks());
+    // Threads that wait for a core or return from system calls are sampled as well, and not perturbed.
+    let in_java = natural.walks() - counter(&record, Counter::OutsideJava);
+    assert!(in_java > 20, "{in_java} of {}", natural.walks());
+    assert!(perturbed.walks() > in_java);
+    assert!(perturbed.walks() <= 3 * in_java);
     assert!(perturbed.codes().len() > natural.codes().len().min(2));
 }
 

@@ -19,7 +19,8 @@ pub(crate) const OWN_JDK: &str = "own";
 const MAIN: &str = "walkfuzz.programs.Main";
 const RECORDING: &str = "walkfuzz.programs.Recording";
 /// Our own programs, built by `scripts/build-workloads`.
-const PROGRAMS_JAR: &[u8] = include_bytes!("../../../../stress/workloads/programs/programs.jar");
+pub(crate) const PROGRAMS_JAR: &[u8] =
+    include_bytes!("../../../../stress/workloads/programs/programs.jar");
 
 /// Programs that can be sampled.
 pub(crate) struct Workloads {

@@ -12,7 +12,7 @@ use crate::support::{fails, folder, walkfuzz};
 #[test]
 fn what_names_no_profile_or_filter_is_told_before_anything_starts() {
     let home = folder();
-    let mut stress = |words: &[&str], sentence: &str| {
+    let stress = |words: &[&str], sentence: &str| {
         let mut command = walkfuzz();
         command.current_dir(home.path()).arg("stress").args(words);
         fails(&mut command, 2, sentence);

@@ -13,6 +13,7 @@ import walkfuzz.programs.antagonists.Contention;
 import walkfuzz.programs.antagonists.Deoptimise;
 import walkfuzz.programs.antagonists.Exceptions;
 import walkfuzz.programs.antagonists.HiddenClasses;
+import walkfuzz.programs.antagonists.JfrChurn;
 import walkfuzz.programs.antagonists.Megamorphic;
 import walkfuzz.programs.antagonists.NativeCalls;
 import walkfuzz.programs.antagonists.Recursion;
@@ -25,6 +26,7 @@ import walkfuzz.programs.jdk.Concurrent;
 import walkfuzz.programs.jdk.Interpreter;
 import walkfuzz.programs.jdk.Queens;
 import walkfuzz.programs.jdk.Sorting;
+import walkfuzz.programs.jdk.Steady;
 import walkfuzz.programs.jdk.Streams;
 import walkfuzz.programs.jdk.Text;
 
@@ -119,6 +121,7 @@ final class Catalogue {
         program("text", "a log written, then searched by regular expressions", Text::new);
         program("big-integers", "pi, Mersenne primes, modular powers", BigIntegers::new);
         program("concurrent", "queues, concurrent maps, chains of futures", Concurrent::new);
+        program("steady", "the same calls in each round, for measurements", Steady::new);
 
         antagonist("deoptimise", 11, "hot code meets what it did not bet on", Deoptimise::new);
         antagonist("class-loading", 11, "classes are defined, used and unloaded", ClassLoading::new);
@@ -134,6 +137,7 @@ final class Catalogue {
         antagonist("contention", 11, "fights for monitors and locks", Contention::new);
         antagonist("code-cache", 11, "more compiled code than is used", CodeCache::new);
         antagonist("collect", 11, "full collections on demand", Collect::new);
+        antagonist("jfr-churn", 11, "flight recordings start, dump and stop while threads end", JfrChurn::new);
 
         library("finagle-http", 11, "an HTTP server and its clients on finagle", "FinagleHttp");
         library("actors", 11, "an unbalanced tree counted by Pekko actors", "Actors");

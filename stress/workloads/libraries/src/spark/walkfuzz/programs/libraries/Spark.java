@@ -17,6 +17,7 @@ import walkfuzz.programs.Checks;
 import walkfuzz.programs.Program;
 import walkfuzz.programs.Rng;
 import walkfuzz.programs.Settings;
+import walkfuzz.programs.Unsupported;
 
 /** Spark in one process: page rank of a small web, which a loop ranks as well, and SQL (generated code) over numbers whose sums are known. */
 public final class Spark implements Program {
@@ -24,10 +25,16 @@ public final class Spark implements Program {
     private static final int LINKS = 4;
     private static final int ITERATIONS = 3;
     private static final double DAMPING = 0.85;
+    /** In which Subject.getSubject stopped working, which this Spark's Hadoop client calls. */
+    private static final int NO_SUBJECT = 23;
     private SparkSession session;
 
     @Override
-    public void prepare(Settings settings) {
+    public void prepare(Settings settings) throws Unsupported {
+        int feature = Runtime.version().feature();
+        if (feature >= NO_SUBJECT) {
+            throw new Unsupported("the Hadoop client of this Spark calls Subject.getSubject, which JDK " + feature + " refuses");
+        }
         session = SparkSession.builder().appName("walkfuzz").master("local[" + settings.threads + "]")
             .config("spark.ui.enabled", false).config("spark.driver.host", "127.0.0.1").config("spark.driver.bindAddress", "127.0.0.1")
             .config("spark.sql.shuffle.partitions", 2).config("spark.default.parallelism", 2).config("spark.log.level", "ERROR")
