@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use walkfuzz_context::{Arch, Pc};
+use walkfuzz_jvm::{Jdk, Source};
 use walkfuzz_record::{JvmFacts, KnownMatch, ProcessOutcome, Record, RecordReader, Totals};
 use walkfuzz_symbols::Modules;
 use walkfuzz_triage::hs_err::Cause;
@@ -46,6 +47,12 @@ pub struct Known<'a> {
 /// The result of a cell that ended.
 #[must_use]
 pub fn assess(known: &Known<'_>, folder: &Path, finished: &Finished) -> CellResult {
+    // A command of the user's brings its own JVM.
+    let own = own_jvm(known.jvm, folder);
+    let known = &Known {
+        jvm: own.as_ref().unwrap_or(known.jvm),
+        ..*known
+    };
     let (records, mut warnings) = records(folder);
     let mut numbers = (!records.is_empty()).then(|| Numbers::of(&Totals::of(&records)));
     if let Some((recorded, more)) = known.recorded {
@@ -79,7 +86,7 @@ pub fn assess(known: &Known<'_>, folder: &Path, finished: &Finished) -> CellResu
         numbers: numbers.as_ref(),
         process: &process,
         workload: &finished.said.end,
-        tells: known.tells,
+        tells: known.tells || finished.said.tells(),
         findings: &findings,
         minimum: known.minimum,
         perturbs,
@@ -116,6 +123,25 @@ pub fn assess(known: &Known<'_>, folder: &Path, finished: &Finished) -> CellResu
         findings,
         command: known.command.to_owned(),
     }
+}
+
+/// The JVM that a process of the cell had mapped, if nobody knew beforehand which it would be.
+fn own_jvm(jvm: &JvmFacts, folder: &Path) -> Option<JvmFacts> {
+    if !jvm.version.is_empty() {
+        return None;
+    }
+    let maps = std::fs::read_to_string(folder.join(MAPS)).ok()?;
+    let home = maps.lines().find_map(|line| {
+        let path = &line[line.find('/')?..];
+        path.strip_suffix("/lib/server/libjvm.so")
+    })?;
+    let jdk = Jdk::at(Path::new(home), Source::Named).ok()?;
+    Some(JvmFacts {
+        version: jdk.version.to_string(),
+        vendor: jdk.implementor.unwrap_or_default(),
+        build_id: jdk.identity,
+        ..jvm.clone()
+    })
 }
 
 /// Whether a cell's contexts are perturbed: outside all verdicts.

@@ -39,7 +39,7 @@ pub struct Program {
 /// # Errors
 /// The reason.
 pub fn check(cell: &Cell) -> Result<(), String> {
-    sampler_options(cell, Path::new("/"))?;
+    sampler_options(cell, Path::new("/"), 1)?;
     let Some((walker, event, _, oldest)) = recording::WALKERS
         .into_iter()
         .find(|(walker, ..)| *walker == cell.walker)
@@ -68,11 +68,11 @@ pub fn check(cell: &Cell) -> Result<(), String> {
     Ok(())
 }
 
-/// The sampler's options for a cell whose record goes to `folder`.
+/// The sampler's options for a cell whose record goes to `folder`; `seed` is for what it draws at random.
 ///
 /// # Errors
 /// A value that means nothing.
-pub fn sampler_options(cell: &Cell, folder: &Path) -> Result<String, String> {
+pub fn sampler_options(cell: &Cell, folder: &Path, seed: u64) -> Result<String, String> {
     let clock = Clock::parse(&cell.clock)?;
     parse_duration(&cell.interval)?;
     let mode = match cell.mode.as_str() {
@@ -90,7 +90,7 @@ pub fn sampler_options(cell: &Cell, folder: &Path) -> Result<String, String> {
     };
     let record = escaped(&folder.join("record-%p.map").display().to_string());
     Ok(format!(
-        "record={record},clock={},interval={},choose={},walker={},{mode}",
+        "record={record},clock={},interval={},choose={},walker={},{mode},seed={seed}",
         clock.clocks, cell.interval, clock.choose, cell.walker
     ))
 }
@@ -147,6 +147,7 @@ pub fn java(
     sampler: &Path,
     program: &Program,
     folder: &Path,
+    seed: u64,
 ) -> Result<Vec<String>, String> {
     let mut options = JvmOptions::new(jdk.clone());
     options.heap.clone_from(&profile.limits.heap);
@@ -156,7 +157,7 @@ pub fn java(
     options.extra.extend(program.options.iter().cloned());
     let mut words = vec![jdk.home.join("bin/java").display().to_string()];
     words.extend(options.arguments());
-    words.push(sampling(cell, sampler, folder)?);
+    words.push(sampling(cell, sampler, folder, seed)?);
     if !program.class_path.is_empty() {
         let paths: Vec<String> = program
             .class_path
@@ -170,10 +171,10 @@ pub fn java(
 }
 
 /// The option that turns sampling on: the sampler, or a flight recording.
-fn sampling(cell: &Cell, sampler: &Path, folder: &Path) -> Result<String, String> {
+fn sampling(cell: &Cell, sampler: &Path, folder: &Path, seed: u64) -> Result<String, String> {
     let interval = jfr_time(parse_duration(&cell.interval)?);
     let Some(settings) = recording::settings(&cell.walker, &interval) else {
-        let options = sampler_options(cell, folder)?;
+        let options = sampler_options(cell, folder, seed)?;
         return Ok(format!("-agentpath:{}={options}", sampler.display()));
     };
     let file = folder.join("settings.jfc");
@@ -217,8 +218,8 @@ mod tests {
     fn the_sampler_is_told_what_the_cell_says() {
         let cell = cell("17.0.15 g1 default agct stepped forkjoin none timer+itimer:random8 100us");
         assert_eq!(
-            sampler_options(&cell, Path::new("/runs/a,b=c")).unwrap(),
-            "record=/runs/a%2Cb%3Dc/record-%p.map,clock=timer+itimer,interval=100us,choose=random:8,walker=agct,guard=on,steps=64"
+            sampler_options(&cell, Path::new("/runs/a,b=c"), 7).unwrap(),
+            "record=/runs/a%2Cb%3Dc/record-%p.map,clock=timer+itimer,interval=100us,choose=random:8,walker=agct,guard=on,steps=64,seed=7"
         );
         assert_eq!(asked(&cell), 20_000.0);
     }
@@ -260,7 +261,7 @@ mod tests {
 
     #[test]
     fn words_without_meaning_are_named() {
-        let with = |values: &str| sampler_options(&cell(values), Path::new("/x")).unwrap_err();
+        let with = |values: &str| sampler_options(&cell(values), Path::new("/x"), 1).unwrap_err();
         assert!(with("17 g1 default agct naked forkjoin none timer 100us").contains("no mode"));
         assert!(with("17 g1 default agct bare forkjoin none sundial 100us").contains("no clock"));
         assert!(with("17 g1 default agct bare forkjoin none timer soon").contains("not a time"));

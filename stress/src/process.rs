@@ -2,7 +2,7 @@
 //!
 //! The program gets a process group of its own and a mark in its environment. What leaves the group (a daemon) still has the mark.
 
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::fs::File;
 use std::io::{self, Read, Write as _};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
@@ -17,11 +17,11 @@ use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 use walkfuzz_triage::{Ended, Exit};
 
+use crate::mark::{MARK, end_marked};
+use crate::procfs::{jvm_maps, resident};
 use crate::profile::Limits;
 use crate::said::Said;
 
-/// The environment variable that marks what belongs to a cell.
-pub const MARK: &str = "WALKFUZZ_CELL";
 /// The file beside the output with the process's mappings, as `/proc/PID/maps` has them.
 pub const MAPS: &str = "maps.txt";
 /// How much of the output's begin and of its end is kept.
@@ -90,6 +90,7 @@ pub fn run(
         said: &said,
         maps: &maps,
         peak: 0,
+        saw_jvm: false,
     };
     let (ended, over_memory) = watched.wait(asked)?;
     let (pid, peak_memory) = (watched.child.id(), watched.peak);
@@ -118,6 +119,8 @@ struct Watched<'a> {
     said: &'a Mutex<Said>,
     maps: &'a Path,
     peak: u64,
+    /// Whether the mappings that are kept are a JVM's.
+    saw_jvm: bool,
 }
 
 impl Watched<'_> {
@@ -135,7 +138,7 @@ impl Watched<'_> {
                 self.ask_to_end(Signal::SIGQUIT, DUMP)?;
                 return Ok((Ended::OutOfTime, false));
             }
-            if self.tells && self.stands_still() {
+            if self.stands_still() {
                 self.ask_to_end(Signal::SIGQUIT, DUMP)?;
                 return Ok((Ended::StoodStill, false));
             }
@@ -155,6 +158,10 @@ impl Watched<'_> {
 
     fn stands_still(&self) -> bool {
         let said = self.said.lock().unwrap_or_else(PoisonError::into_inner);
+        // Somebody's program may speak the protocol, too.
+        if !self.tells && !said.tells() {
+            return false;
+        }
         // Before its first words it starts, which is long under -Xcomp.
         let since = said.progress.map_or(self.began, |progress| progress);
         let patience = if said.progress.is_some() {
@@ -166,10 +173,11 @@ impl Watched<'_> {
     }
 
     /// Remembers what lies where, as long as there is somebody to ask: the addresses of a record mean nothing without it.
-    fn keep_maps(&self) {
-        let text = std::fs::read(format!("/proc/{}/maps", self.child.id())).unwrap_or_default();
-        // What ends is without mappings before it is gone.
-        if !text.is_empty() {
+    fn keep_maps(&mut self) {
+        let (text, is_jvm) = jvm_maps(self.child.id());
+        // What ends is without mappings before it is gone; a script may outlive its JVM.
+        if !text.is_empty() && is_jvm >= self.saw_jvm {
+            self.saw_jvm = is_jvm;
             let _ = std::fs::write(self.maps, text);
         }
     }
@@ -207,70 +215,7 @@ fn pid_of(pid: u32) -> Pid {
 /// Ends what is left of a process group, and what else has the mark. How many processes that were.
 fn end_all(group: u32, mark: &str) -> usize {
     let _ = killpg(pid_of(group), Signal::SIGKILL);
-    let wanted = format!("{MARK}={mark}");
-    let mut ended = BTreeSet::new();
-    // Who is just being made, or executes another program, shows no mark for a moment: until nobody new is there, and once more.
-    let mut quiet = 0;
-    while quiet < 2 {
-        let before = ended.len();
-        end_marked(&wanted, &mut ended);
-        if ended.len() == before {
-            quiet += 1;
-            std::thread::sleep(Duration::from_millis(2));
-        } else {
-            quiet = 0;
-        }
-    }
-    ended.len()
-}
-
-fn end_marked(wanted: &str, ended: &mut BTreeSet<u32>) {
-    for pid in processes() {
-        let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-        let marked = environment
-            .split(|&byte| byte == 0)
-            .any(|entry| entry == wanted.as_bytes());
-        // Ourselves, when a cell runs us.
-        if marked && pid != std::process::id() && kill(pid_of(pid), Signal::SIGKILL).is_ok() {
-            ended.insert(pid);
-        }
-    }
-}
-
-fn processes() -> Vec<u32> {
-    let entries = std::fs::read_dir("/proc").into_iter().flatten().flatten();
-    entries
-        .filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-        .collect()
-}
-
-/// Resident bytes of a process and everything below it.
-fn resident(pid: u32) -> u64 {
-    let page = 4096;
-    let own = std::fs::read_to_string(format!("/proc/{pid}/statm"))
-        .ok()
-        .and_then(|text| text.split(' ').nth(1)?.parse::<u64>().ok())
-        .unwrap_or(0)
-        * page;
-    own + children(pid).into_iter().map(resident).sum::<u64>()
-}
-
-/// The processes that a process started and that live.
-#[must_use]
-pub fn children(pid: u32) -> Vec<u32> {
-    let tasks = std::fs::read_dir(format!("/proc/{pid}/task"))
-        .into_iter()
-        .flatten()
-        .flatten();
-    let mut found = Vec::new();
-    for task in tasks {
-        let text = std::fs::read_to_string(task.path().join("children")).unwrap_or_default();
-        found.extend(
-            text.split_whitespace()
-                .filter_map(|word| word.parse::<u32>().ok()),
-        );
-    }
-    found
+    end_marked(|found| found == mark.as_bytes(), Duration::from_millis(2))
 }
 
 /// Reads a program's output to its end: keeps its begin and end, and hears its lines. Whether it was more than that.

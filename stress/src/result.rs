@@ -154,6 +154,14 @@ pub struct WorkloadEnd {
     pub antagonists: Vec<(String, u64)>,
 }
 
+impl WorkloadEnd {
+    /// The antagonists that did nothing.
+    pub fn idle(&self) -> impl Iterator<Item = &str> {
+        let idle = self.antagonists.iter().filter(|(_, did)| *did == 0);
+        idle.map(|(name, _)| name.as_str())
+    }
+}
+
 /// A fault, a crash or another thing that must not happen.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]

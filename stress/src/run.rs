@@ -1,6 +1,6 @@
 //! Running a plan's cells, some at a time, until all are done, the time is up or the user wants an end.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::Mutex;
 use std::sync::PoisonError;
@@ -15,6 +15,7 @@ use crate::assess::{self, Known, assess, files};
 use crate::cell::Cell;
 use crate::clock::Clock;
 use crate::launch::asked;
+use crate::mark::mark;
 use crate::process::{self, MAPS, output_file};
 use crate::profile::Profile;
 use crate::recording;
@@ -28,6 +29,8 @@ pub struct Start {
     pub words: Vec<String>,
     /// Variables beside the driver's own.
     pub environment: Vec<(String, String)>,
+    /// The folder that it runs in; absent: the cell's own.
+    pub at: Option<PathBuf>,
     /// Whether its program tells how far it is.
     pub tells: bool,
     /// Its JVM.
@@ -141,13 +144,16 @@ impl Runner<'_> {
             }
         };
         let Some((program, arguments)) = start.words.split_first() else {
-            return Ok(());
+            (self.hear)(Event::NotStarted(cell, "there is no command to run"));
+            return std::fs::remove_dir_all(&folder).map_err(failed);
         };
         let mut command = Command::new(program);
-        command.args(arguments).current_dir(&folder);
+        command
+            .args(arguments)
+            .current_dir(start.at.as_deref().unwrap_or(&folder));
         command.envs(start.environment.iter().map(|(name, value)| (name, value)));
         let started = Timestamp::now();
-        let mark = format!("{}-{}", cell.id(), std::process::id());
+        let mark = mark(&cell.id(), std::process::id());
         let output = output_file(&folder);
         let limits = &self.profile.limits;
         let ran = process::run(command, &mark, limits, start.tells, &output, || {
@@ -168,7 +174,7 @@ impl Runner<'_> {
         let recorded = start
             .reader
             .as_deref()
-            .and_then(|reader| self.read(reader, &folder));
+            .and_then(|reader| self.read(reader, cell, &folder));
         let result = assess(
             &Known {
                 recorded: recorded.as_ref(),
@@ -200,7 +206,12 @@ impl Runner<'_> {
 
 impl Runner<'_> {
     /// What the flight recordings in a cell's folder hold.
-    fn read(&self, reader: &[String], folder: &Path) -> Option<(Numbers, Vec<String>)> {
+    fn read(
+        &self,
+        reader: &[String],
+        cell: &Cell,
+        folder: &Path,
+    ) -> Option<(Numbers, Vec<String>)> {
         let (program, arguments) = reader.split_first()?;
         let files = files(folder, "", ".jfr");
         if files.is_empty() {
@@ -210,10 +221,9 @@ impl Runner<'_> {
         command.args(arguments).args(files);
         let output = folder.join("recording.txt");
         let limits = &self.profile.limits;
-        process::run(command, "recording", limits, false, &output, || {
-            (self.asked)()
-        })
-        .ok()?;
+        // Whoever ends what has this mark ends no other cell's reader.
+        let mark = mark(&format!("{}-recording", cell.id()), std::process::id());
+        process::run(command, &mark, limits, false, &output, || (self.asked)()).ok()?;
         recording::numbers(&String::from_utf8_lossy(&std::fs::read(&output).ok()?))
     }
 }

@@ -48,6 +48,8 @@ impl Said {
                     self.end.antagonists.push((name.to_owned(), count));
                 }
             }
+            // The verdict says so: nothing is wrong with a result.
+            "wrong" if self.is_idle(rest) => {}
             "wrong" => {
                 self.end.wrong.get_or_insert_with(|| rest.to_owned());
             }
@@ -65,6 +67,21 @@ impl Said {
             }
             _ => {}
         }
+    }
+
+    /// Whether a complaint is that an antagonist did nothing, which is no result.
+    fn is_idle(&self, complaint: &str) -> bool {
+        self.end.idle().any(|name| {
+            complaint
+                .strip_prefix(name)
+                .is_some_and(|rest| rest == ": expected operations got 0")
+        })
+    }
+
+    /// Whether the program speaks the protocol, so that its silence means something.
+    #[must_use]
+    pub fn tells(&self) -> bool {
+        self.progress.is_some() || self.end.done
     }
 }
 
@@ -93,6 +110,19 @@ mod tests {
         assert_eq!(said.end.wrong.as_deref(), Some("sort: expected 4, got 5"));
         said.line("walkfuzz-sampler: no such option: clok", now);
         assert_eq!(said.sampler.as_deref(), Some("no such option: clok"));
+    }
+
+    #[test]
+    fn an_antagonist_that_did_nothing_is_no_wrong_result() {
+        let mut said = Said::default();
+        let now = Instant::now();
+        said.line("walkfuzz: antagonist deoptimise 0", now);
+        said.line("walkfuzz: wrong deoptimise: expected operations got 0", now);
+        assert_eq!(said.end.wrong, None);
+        assert_eq!(said.end.idle().collect::<Vec<_>>(), ["deoptimise"]);
+        // Of one that did something, or of its results, it would be.
+        said.line("walkfuzz: wrong deoptimise: expected 4 got 5", now);
+        assert!(said.end.wrong.is_some());
     }
 
     #[test]

@@ -82,6 +82,18 @@ pub enum StoreError {
         /// What is wrong.
         source: serde_json::Error,
     },
+    /// There is no run in it.
+    #[error("{} is no stress run: it has no {FACTS}", .path.display())]
+    NotARun {
+        /// The folder.
+        path: PathBuf,
+    },
+    /// A new folder is needed.
+    #[error("{} is not empty; name a new folder", .path.display())]
+    InUse {
+        /// The folder.
+        path: PathBuf,
+    },
     /// An older or newer program wrote it.
     #[error("{} has schema {found}, this program reads {SCHEMA}; use the walkfuzz that wrote it", .path.display())]
     Schema {
@@ -114,9 +126,20 @@ impl StressFolder {
     /// It cannot be written.
     pub fn create(base: &Path, facts: &StressFacts) -> Result<Self, StoreError> {
         let time = facts.started.strftime("%Y%m%dT%H%M%S.%3fZ");
-        let path = base.join(format!("{time}-{}", std::process::id()));
+        Self::create_at(&base.join(format!("{time}-{}", std::process::id())), facts)
+    }
+
+    /// Makes a folder of that path, which must be new or empty.
+    ///
+    /// # Errors
+    /// It holds something, or cannot be written.
+    pub fn create_at(path: &Path, facts: &StressFacts) -> Result<Self, StoreError> {
+        let path = path.to_owned();
+        if fs::read_dir(&path).is_ok_and(|mut entries| entries.next().is_some()) {
+            return Err(StoreError::InUse { path });
+        }
         let folder = Self { path };
-        let cells = folder.path.join("cells");
+        let cells = folder.path.join(Self::CELLS);
         fs::create_dir_all(&cells).map_err(|source| write_error(&cells, source))?;
         folder.write_facts(facts)?;
         Ok(folder)
@@ -140,17 +163,45 @@ impl StressFolder {
         path.join(FACTS).is_file()
     }
 
+    /// The newest run under `base`, by its name, which begins with its time.
+    #[must_use]
+    pub fn latest(base: &Path) -> Option<Self> {
+        let entries = fs::read_dir(base).into_iter().flatten().flatten();
+        let runs = entries
+            .map(|entry| entry.path())
+            .filter(|path| Self::is_one(path));
+        let path = runs.max_by(|a, b| a.file_name().cmp(&b.file_name()))?;
+        Some(Self { path })
+    }
+
     /// Its path.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }
 
+    /// The same with a path that holds from anywhere.
+    ///
+    /// # Errors
+    /// There is no current folder.
+    pub fn absolute(self) -> Result<Self, StoreError> {
+        match std::path::absolute(&self.path) {
+            Ok(path) => Ok(Self { path }),
+            Err(source) => Err(StoreError::Read {
+                path: self.path,
+                source,
+            }),
+        }
+    }
+
     /// A cell's folder.
     #[must_use]
     pub fn cell(&self, cell: &Cell) -> PathBuf {
-        self.path.join("cells").join(cell.id())
+        self.path.join(Self::CELLS).join(cell.id())
     }
+
+    /// The folder of the cells' folders, in a run's folder.
+    pub const CELLS: &str = "cells";
 
     /// What was planned.
     ///
@@ -158,9 +209,16 @@ impl StressFolder {
     /// The file cannot be read or is another's.
     pub fn facts(&self) -> Result<StressFacts, StoreError> {
         let path = self.path.join(FACTS);
-        let bytes = fs::read(&path).map_err(|source| StoreError::Read {
-            path: path.clone(),
-            source,
+        let bytes = fs::read(&path).map_err(|source| match source.kind() {
+            std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory => {
+                StoreError::NotARun {
+                    path: self.path.clone(),
+                }
+            }
+            _ => StoreError::Read {
+                path: path.clone(),
+                source,
+            },
         })?;
         let wrong = |source| StoreError::Facts {
             path: path.clone(),

@@ -132,6 +132,15 @@ fn known(finding: &CellFinding) -> (Verdict, String) {
 
 fn doubt(evidence: &Evidence<'_>) -> Option<String> {
     let process = evidence.process;
+    let by_itself = matches!(
+        process.outcome,
+        ProcessOutcome::Clean | ProcessOutcome::Retired | ProcessOutcome::ExitWithoutLog
+    );
+    if let Some(name) = evidence.workload.idle().next().filter(|_| by_itself) {
+        return Some(format!(
+            "antagonist {name} did nothing: the cell ran without it"
+        ));
+    }
     match process.outcome {
         ProcessOutcome::Clean | ProcessOutcome::Retired => {}
         ProcessOutcome::TimeOut => {
@@ -284,6 +293,14 @@ mod tests {
         );
         assert!(unknown(&|c| c.workload.done = false).contains("without saying"));
         assert!(unknown(&|c| c.workload.checks = Some(0)).contains("checked no result"));
+        assert!(
+            unknown(&|c| {
+                // It ends with an exit code that means so.
+                c.outcome = ProcessOutcome::ExitWithoutLog;
+                c.workload.antagonists = vec![("deoptimise".to_owned(), 0)];
+            })
+            .starts_with("antagonist deoptimise did nothing")
+        );
         for outcome in [
             ProcessOutcome::TimeOut,
             ProcessOutcome::OutOfMemory,

@@ -191,6 +191,12 @@ pub enum InProcessError {
         /// The page.
         address: u64,
     },
+    /// The walk ended the sandboxed child: by a system call that the child may still make, of another kind, or by spoiling the handler's memory.
+    #[error("refused: its walk ended the sandboxed process ({how}), and no walk does that")]
+    Refused {
+        /// `exit code 0`, `signal 31`.
+        how: String,
+    },
     /// The sandboxed child ended before its time.
     #[error("the sandboxed process ended early ({0})")]
     Ended(String),

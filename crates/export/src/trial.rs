@@ -38,6 +38,35 @@ impl Attempts {
         })
     }
 
+    /// From the lines of single attempts, where the script was ended before its last line.
+    #[must_use]
+    pub fn so_far(output: &str) -> Self {
+        let mut attempts = Self {
+            died: 0,
+            elsewhere: 0,
+            no_crash: 0,
+        };
+        for line in output.lines() {
+            let Some((number, what)) = line
+                .strip_prefix("attempt ")
+                .and_then(|rest| rest.split_once(": "))
+            else {
+                continue;
+            };
+            if number.parse::<u64>().is_err() {
+                continue;
+            }
+            if what.starts_with("no crash in ") {
+                attempts.no_crash += 1;
+            } else if what.starts_with("another crash, ") {
+                attempts.elsewhere += 1;
+            } else {
+                attempts.died += 1;
+            }
+        }
+        attempts
+    }
+
     /// How many were made.
     #[must_use]
     pub fn all(&self) -> u64 {
@@ -89,6 +118,14 @@ mod tests {
             attempts.in_words(),
             "ran 5 times, crashed there 2 of 5, elsewhere 1, not at all 2"
         );
+        let cut = "attempt 1: no crash in 3 seconds (exit code 0)\nattempt 2: f::g, build/hs_err_pid1.log\n# x\n\
+            attempt 3: another crash, build/hs_err_pid2.log\nattempt x: no\n";
+        let so_far = Attempts {
+            died: 1,
+            elsewhere: 1,
+            no_crash: 1,
+        };
+        assert_eq!(Attempts::so_far(cut), so_far);
         for cut in [
             "",
             "died in f: 1 of 5 attempts",

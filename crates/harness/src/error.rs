@@ -47,9 +47,15 @@ pub enum HarnessError {
     /// A walk could not be kept in a file.
     #[error("no capsule: {0}")]
     Capsule(String),
+    /// A capsule in which no smaller perturbation can be looked for.
+    #[error("cannot be minimised: {0}")]
+    NotMinimisable(String),
     /// A snapshot could not be taken, read or shown.
     #[error("no snapshot: {0}")]
     Snapshot(String),
+    /// A folder or file that should hold snapshots and does not.
+    #[error("no snapshot: {0}")]
+    SnapshotFile(String),
     /// A system call.
     #[error("{what}: {source}")]
     System {
@@ -65,7 +71,7 @@ impl HarnessError {
     #[must_use]
     pub fn exit_code(&self) -> i32 {
         match self {
-            HarnessError::Variable { .. } => 2,
+            HarnessError::Variable { .. } | HarnessError::SnapshotFile(_) => 2,
             _ => 3,
         }
     }

@@ -39,11 +39,16 @@ impl<'g, 'm> Judge<'g, 'm> {
 
     /// The fault that a walk from `registers` ends with, if it does.
     pub(crate) fn fault(&mut self, registers: &Registers) -> Option<WalkOutcome> {
+        self.whole_fault(registers).map(|fault| in_words(&fault))
+    }
+
+    /// The same with all registers.
+    fn whole_fault(&mut self, registers: &Registers) -> Option<FaultOutcome> {
         if self.lost.is_some() || self.hangs >= MOST_HANGS {
             return None;
         }
         match self.ground.walk(registers) {
-            Ok(Ended::Outcome(Outcome::Fault(fault))) => Some(in_words(&fault)),
+            Ok(Ended::Outcome(Outcome::Fault(fault))) => Some(fault),
             Ok(ended) => {
                 self.hangs += usize::from(ended == Ended::Hang);
                 None
@@ -66,8 +71,17 @@ pub(crate) struct Search<'a> {
     pub(crate) start: &'a Perturbation,
 }
 
+/// What a search came to.
+pub(crate) struct Smallest {
+    pub(crate) perturbation: Perturbation,
+    pub(crate) walks: usize,
+    /// The untouched registers have the signature as well: there is too little memory to tell perturbations apart by it, so that the very same
+    /// fault, to the last register, was asked for.
+    pub(crate) same_fault: bool,
+}
+
 impl Search<'_> {
-    /// Searches `ground`. `same` says whether a fault has the signature. Returns how many walks it took, too.
+    /// Searches `ground`. `same` says whether a fault has the signature.
     ///
     /// # Errors
     /// The puppet is lost, or the start has another signature there.
@@ -75,16 +89,26 @@ impl Search<'_> {
         &self,
         ground: &mut Ground<'_>,
         same: impl Fn(&WalkOutcome) -> bool,
-    ) -> Result<(Perturbation, usize), String> {
+    ) -> Result<Smallest, String> {
         let mut judge = Judge::new(ground);
+        let untouched = judge.fault(self.untouched);
+        let same_fault = untouched.is_some_and(|fault| same(&fault));
+        let mut start = *self.untouched;
+        self.start.apply(&mut start, self.landscape);
+        let wanted = judge.whole_fault(&start);
         let mut attempt = |candidate: &Perturbation| {
             if !resolves(candidate, self.landscape) {
                 return None;
             }
             let mut registers = *self.untouched;
             candidate.apply(&mut registers, self.landscape);
-            let fault = judge.fault(&registers)?;
-            same(&fault).then_some(TIER)
+            let fault = judge.whole_fault(&registers)?;
+            let is_it = if same_fault {
+                Some(fault) == wanted
+            } else {
+                same(&in_words(&fault))
+            };
+            is_it.then_some(TIER)
         };
         let begins = attempt(self.start).is_some();
         let (smallest, _, walks) =
@@ -92,7 +116,11 @@ impl Search<'_> {
         match judge.lost {
             Some(lost) => Err(lost),
             None if !begins => Err("in the capsule its walk ends otherwise".to_owned()),
-            None => Ok((smallest, walks)),
+            None => Ok(Smallest {
+                perturbation: smallest,
+                walks,
+                same_fault,
+            }),
         }
     }
 }

@@ -29,6 +29,7 @@ mod oom;
 mod progress;
 mod replay;
 mod run;
+mod same_crash;
 mod session;
 mod settings;
 pub mod snapshots;

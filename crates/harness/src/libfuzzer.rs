@@ -14,7 +14,7 @@ use walkfuzz_record::RunFolder;
 use crate::campaign::{self, Role};
 use crate::run::end_process;
 use crate::supervisor::LIBFUZZER_INTERRUPTED;
-use crate::{HarnessError, InputVerdict, Mode, Session, Settings, interrupt};
+use crate::{HarnessError, InputVerdict, Mode, Session, Settings, interrupt, same_crash};
 
 /// AddressSanitizer's part of the bargain: the synchronous signals belong to the JVM and to the guard, the alternate
 /// stacks are theirs, and a JVM's memory is neither leaked nor on a fake stack.
@@ -128,6 +128,13 @@ pub unsafe fn initialize(argc: *mut c_int, argv: *mut *mut *mut c_char) -> c_int
         Some(Mode::Survey) => supervise(&mut extended),
         _ => None,
     };
+    if ["minimize_crash", "cleanse_crash"]
+        .iter()
+        .any(|name| is_on(&extended, name))
+    {
+        // SAFETY: libFuzzer initialises before it starts a thread.
+        unsafe { same_crash::begin() }.unwrap_or_else(|error| fail(ENVIRONMENT, &error));
+    }
     // SAFETY: the caller's promise.
     unsafe { replace_arguments(&extended, argc, argv) };
 

@@ -5,7 +5,7 @@
 
 use walkfuzz_capsule::capture::{Ground, Keep};
 use walkfuzz_capsule::{Capsule, Outcome, Perturbed};
-use walkfuzz_context::{Arch, LandscapeTable, Perturbation, ValueClass};
+use walkfuzz_context::{Arch, LandscapeTable, Perturbation, Registers, ValueClass};
 use walkfuzz_engine::SnapshotWalker;
 use walkfuzz_record::{Generation, WalkOutcome};
 
@@ -21,6 +21,9 @@ pub struct Minimised {
     pub capsule: Capsule,
     /// Walks that the search took. None where the tier is lower than the least natural one: of no other context the tier could be told.
     pub walks: usize,
+    /// Whether the very same fault was asked for, to the last register, and not the signature alone: the file's memory is what one walk needs, and
+    /// without the rest the untouched registers end in the same function.
+    pub same_fault: bool,
 }
 
 /// Looks for the smallest perturbation that has the signature in `capsule`, which has no page by reference.
@@ -28,14 +31,18 @@ pub struct Minimised {
 /// # Errors
 /// The capsule holds no fault, or does not say of what moment, or cannot be walked here.
 pub fn minimise_capsule(capsule: &Capsule) -> Result<Minimised, HarnessError> {
-    let failed = |what: String| HarnessError::Capsule(what);
+    let failed = |what: String| HarnessError::NotMinimisable(what);
     let facts = &capsule.facts;
     let Outcome::Fault(fault) = facts.expected else {
-        return Err(failed("its walk does not fault".to_owned()));
+        return Err(failed(
+            "it holds a walk that came back, and there is no fault to keep".to_owned(),
+        ));
     };
     let Some(moment) = &facts.perturbed else {
         return Err(failed(
-            "it does not say what its context was before it was perturbed".to_owned(),
+            "it does not say what its context was before it was perturbed (older versions left that out): replay works, and a capsule \
+             that this version captures of the same finding can be minimised"
+                .to_owned(),
         ));
     };
     let start = Perturbation::parse(Arch::NATIVE, &facts.perturbation)
@@ -47,7 +54,7 @@ pub fn minimise_capsule(capsule: &Capsule) -> Result<Minimised, HarnessError> {
         start: &start,
     };
     let mut ground = Ground::of_capsule(capsule).map_err(|error| failed(error.to_string()))?;
-    let (smallest, walks) = if moment.tier == TIER.name() {
+    let (smallest, walks, same_fault) = if moment.tier == TIER.name() {
         let modules = modules(capsule);
         let walker = SnapshotWalker {
             name: "agct",
@@ -56,11 +63,12 @@ pub fn minimise_capsule(capsule: &Capsule) -> Result<Minimised, HarnessError> {
         let names = Names::new(None);
         let signature = |outcome: &WalkOutcome| names.signature(&modules, &walker, outcome);
         let wanted = signature(&in_words(&fault));
-        search
+        let found = search
             .run(&mut ground, |outcome| signature(outcome) == wanted)
-            .map_err(failed)?
+            .map_err(failed)?;
+        (found.perturbation, found.walks, found.same_fault)
     } else {
-        (start, 0)
+        (start, 0, false)
     };
     let mut registers = moment.untouched;
     smallest.apply(&mut registers, &landscape);
@@ -78,7 +86,22 @@ pub fn minimise_capsule(capsule: &Capsule) -> Result<Minimised, HarnessError> {
     let (capsule, _) = ground
         .capsule(&keep)
         .map_err(|error| failed(error.to_string()))?;
-    Ok(Minimised { capsule, walks })
+    Ok(Minimised {
+        capsule,
+        walks,
+        same_fault,
+    })
+}
+
+/// The registers as the kernel delivered them, and those that the perturbation makes of them; nothing where the capsule does not say.
+#[must_use]
+pub fn registers(capsule: &Capsule) -> Option<(Registers, Registers)> {
+    let facts = &capsule.facts;
+    let moment = facts.perturbed.as_ref()?;
+    let perturbation = Perturbation::parse(Arch::NATIVE, &facts.perturbation).ok()?;
+    let mut after = moment.untouched;
+    perturbation.apply(&mut after, &landscape(moment));
+    Some((moment.untouched, after))
 }
 
 fn landscape(moment: &Perturbed) -> LandscapeTable {

@@ -171,8 +171,11 @@ impl LaneRecord {
         let counted = tallies.iter().fold(0_u64, |sum, (_, _, tally)| {
             sum.saturating_add(tally.walks())
         });
+        // A walk that was given up (it left its snapshot, say) has no outcome; the next one closes it.
+        let abandoned = block.counters.get(Counter::Abandoned as usize).copied();
+        let accounted = counted.saturating_add(abandoned.unwrap_or(0));
         // A walk is counted before it is closed, and a live writer goes on while its record is read: only then can there be more.
-        if counted < walks || (closed && counted > walks) {
+        if accounted < walks || (closed && counted > walks) {
             damage.push(Damage::Outcomes {
                 lane: index,
                 counted,

@@ -248,7 +248,7 @@ impl RunFolder {
         }))
     }
 
-    /// Writes the variants of a finding; returns the file.
+    /// Writes the variants of a finding; returns the file. What an earlier file knows better stays: see [`Variants::with_earlier`].
     ///
     /// # Errors
     /// They cannot be written.
@@ -256,6 +256,12 @@ impl RunFolder {
         let path = self.variants_path(&variants.finding);
         let folder = self.path.join(VARIANTS);
         fs::create_dir_all(&folder).map_err(|source| StoreError::write(&folder, source))?;
+        // A file that cannot be read knows nothing.
+        let earlier = self.variants(&variants.finding).ok().flatten();
+        let variants = match earlier {
+            Some(earlier) => &variants.clone().with_earlier(earlier),
+            None => variants,
+        };
         let mut text = serde_json::to_vec_pretty(variants).map_err(|source| StoreError::Json {
             path: path.clone(),
             source,

@@ -30,6 +30,69 @@ pub struct Variants {
     pub cells: Vec<VariantCell>,
 }
 
+impl Variants {
+    /// This grid with what an earlier one of the same finding knows better: cells that this one has not, or has tried less. A grid of another
+    /// perturbation or class cannot be mixed in; the one with more moments stays.
+    #[must_use]
+    pub fn with_earlier(mut self, earlier: Self) -> Self {
+        let about = |grid: &Self| {
+            (
+                grid.signature.clone(),
+                grid.perturbation.clone(),
+                grid.kind.clone(),
+                grid.offset.clone(),
+            )
+        };
+        if about(&self) != about(&earlier) {
+            let moments = |grid: &Self| grid.cells.iter().map(|cell| cell.again.of).sum::<u64>();
+            return if moments(&earlier) > moments(&self) {
+                earlier
+            } else {
+                self
+            };
+        }
+        self.moments = self.moments.max(earlier.moments);
+        for old in earlier.cells {
+            match self
+                .cells
+                .iter_mut()
+                .find(|cell| cell.place() == old.place())
+            {
+                Some(cell) if old.worth() > cell.worth() => *cell = old,
+                Some(_) => {}
+                None => {
+                    // Beside the JDK's others, as the cells are ordered.
+                    let same = |cell: &VariantCell| {
+                        (&cell.jdk, &cell.build_id) == (&old.jdk, &old.build_id)
+                    };
+                    let at = self.cells.iter().rposition(same);
+                    self.cells
+                        .insert(at.map_or(self.cells.len(), |at| at + 1), old);
+                }
+            }
+        }
+        self
+    }
+}
+
+impl VariantCell {
+    /// What makes two cells the same.
+    fn place(&self) -> (&str, &str, &str, &str) {
+        (&self.jdk, &self.build_id, &self.collector, &self.mode)
+    }
+
+    /// How much a cell says: more is kept.
+    fn worth(&self) -> (u8, bool, u64) {
+        let state = match self.state {
+            CellState::Tried => 3,
+            CellState::NotMet => 2,
+            CellState::CouldNotRun => 1,
+            CellState::NotRun => 0,
+        };
+        (state, self.again.k > 0, self.again.of)
+    }
+}
+
 /// One JDK, collector and compiler mode.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct VariantCell {

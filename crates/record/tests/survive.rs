@@ -68,6 +68,28 @@ fn child_walks_until_killed() {
     }
 }
 
+/// A walk that left its snapshot has no outcome, and nothing is wrong with the record.
+#[test]
+fn walks_that_were_given_up_are_no_damage() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("record-1.map");
+    let recorder = Recorder::create(&path, &options()).unwrap();
+    let lane = recorder.claim(7).unwrap();
+    let walk = |ends: bool| {
+        let registers = registers(256);
+        lane.begin_walk(0, WalkerId(0), &registers, &registers, BlobKind::Nmethod);
+        if ends {
+            lane.end_walk(&WalkOutcome::Frames(3), 100);
+        }
+    };
+    for ends in [true, false, false, true, false, true] {
+        walk(ends);
+    }
+    let record = RecordReader::open(&path).unwrap();
+    assert_eq!(record.damage, []);
+    assert_eq!(record.lanes[0].counter(Counter::Abandoned), 3);
+}
+
 #[test]
 fn sigkill_at_any_moment_leaves_a_usable_record() {
     let folder = tempfile::tempdir().unwrap();

@@ -45,7 +45,7 @@ pub struct Sharing {
     pub source: &'static str,
 }
 
-const JFR_ASYNC: &str = "walks a thread that is stopped at any instruction, from its registers, so that it can meet the same state; \
+const JFR_ASYNC: &str = "walks a thread that is stopped at any instruction, from its registers, so that it meets any state that a thread can be in; \
     HotSpot's ThreadCrashProtection swallows a SIGSEGV or SIGBUS there: a sample is lost, the process lives on";
 const JFR_ASYNC_SOURCE: &str = "jfrThreadSampler.cpp (OSThreadSampler::protected_task, JfrStackTrace::record_async or record_thread), jfrCallTrace.cpp";
 const JFR_25: &str = "uses it at the sampled thread's next safepoint poll, on frames that are complete (JEP 518): it does not begin at arbitrary registers";

@@ -1,5 +1,6 @@
 //! A run in child processes: the JVM that is walked, the run folder, the wait for everything that was started, the summary.
 
+use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
@@ -115,6 +116,35 @@ pub(crate) fn output(mut command: Command) -> Result<Output, Failure> {
     })
 }
 
+/// As [`output`], for a program that starts others: its lines go to stderr as they come, and are returned. After a Ctrl-C everything below
+/// this process is told to end, also what has left its group (`timeout` does).
+pub(crate) fn lines(mut command: Command) -> Result<String, Failure> {
+    interrupt::catch();
+    let _ = nix::sys::prctl::set_child_subreaper(true);
+    command.stdin(Stdio::null()).stdout(Stdio::piped());
+    let program = command.get_program().to_string_lossy().into_owned();
+    let mut child = command
+        .spawn()
+        .map_err(|error| Failure::environment(format_args!("cannot start {program}: {error}")))?;
+    let out = child.stdout.take().map(BufReader::new);
+    let reader = std::thread::spawn(move || {
+        let mut text = String::new();
+        for line in out.into_iter().flat_map(BufReader::lines) {
+            let Ok(line) = line else { break };
+            eprintln!("{line}");
+            text.push_str(&line);
+            text.push('\n');
+        }
+        text
+    });
+    wait(&mut child, interrupt::seen)?;
+    if interrupt::seen() {
+        reap();
+    }
+    // It ends when nobody is left who could write.
+    Ok(reader.join().unwrap_or_default())
+}
+
 fn wait(child: &mut Child, mut enough: impl FnMut() -> bool) -> Result<Option<i32>, Failure> {
     let mut told = false;
     loop {
@@ -212,7 +242,8 @@ fn early_end(code: Option<i32>, strict: bool, walks: u64) -> Failure {
     }
 }
 
-fn judge(summary: &Summary, fail_on: FailOn) -> Result<(), Failure> {
+/// How the program ends by what was found.
+pub(crate) fn judge(summary: &Summary, fail_on: FailOn) -> Result<(), Failure> {
     let fails = match fail_on {
         FailOn::Never => false,
         FailOn::Bug => summary.bugs > 0,

@@ -6,17 +6,19 @@ use std::time::Duration;
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::corpus::args::CorpusCommand;
-use crate::stress::args::StressArgs;
+use crate::stress::args::{MergeArgs, StressArgs};
 use crate::variants::args::VariantsArgs;
 
 /// What stands under the help text.
 const EXIT_CODES: &str = "\
 Exit codes:
     0  it worked (findings alone do not change that)
-    1  findings that --fail-on asked to fail on
-    2  wrong usage
+    1  the answer is no: findings that --fail-on or --fail asked to fail on; repro: not reproduced, or no walker's crash;
+       replay: it ended otherwise; corpus check: an entry is not as expected; snapshots walk: the chains differ
+    2  wrong usage: an argument, or a file or folder that is not what it should be
     3  the environment lacks something; the message names the command that brings it
-    4  unknown: nothing was proven (a vacuous run)
+    4  unknown: nothing was proven. fuzz, step: too few walks; replay: needs a libjvm that is not here; variants: no cell was
+       tried; export --run: it never crashed; repro: too little to go on; corpus check: a JDK is missing; snapshots take: none
   130  interrupted; what was found so far is kept";
 
 /// Fuzzing and stress tests for asynchronous JVM stack walkers.
@@ -59,6 +61,8 @@ pub(crate) enum Command {
     Variants(VariantsArgs),
     /// Sample real programs over a matrix of JVMs, flags, walkers, clocks and workloads; a verdict for each cell.
     Stress(Box<StressArgs>),
+    /// Put the shards of a stress run together.
+    Merge(MergeArgs),
     /// Keep findings as files, and replay them.
     #[command(subcommand)]
     Corpus(CorpusCommand),
@@ -72,6 +76,36 @@ pub(crate) enum Command {
     /// What others run in a process of its own: a JVM starts once per process.
     #[command(subcommand, hide = true)]
     InJvm(InJvm),
+}
+
+impl Command {
+    /// Whether `--json` was given.
+    pub(crate) fn wants_json(&self) -> bool {
+        match self {
+            Command::Doctor(args) | Command::Jdk(JdkCommand::List(args)) => args.json,
+            Command::Fuzz(args) => args.subject.json,
+            Command::Step(args) => args.subject.json,
+            Command::Report(args) => args.json,
+            Command::Replay(args) => args.json,
+            Command::Minimise(args) => args.json,
+            Command::Snapshots(SnapshotsCommand::Take(args)) => args.json,
+            Command::Snapshots(SnapshotsCommand::Walk(args)) => args.json,
+            Command::Repro(args) => args.json,
+            Command::Export(args) => args.json,
+            Command::Explain(args) => args.json,
+            Command::Bench(args) => args.json,
+            Command::Variants(args) => args.json,
+            Command::Stress(args) => args.json,
+            Command::Merge(args) => args.json,
+            Command::Corpus(CorpusCommand::Check(args)) => args.json,
+            Command::Jdk(_)
+            | Command::Snapshots(SnapshotsCommand::Live(_))
+            | Command::Corpus(CorpusCommand::Add(_))
+            | Command::Completions { .. }
+            | Command::Man
+            | Command::InJvm(_) => false,
+        }
+    }
 }
 
 #[derive(Debug, Args)]
@@ -326,32 +360,57 @@ pub(crate) struct ReproArgs {
     pub(crate) json: bool,
 }
 
-/// `90s`, `5m`, `1h 30m`; at least a second.
+/// `90s`, `5m`, `1h 30m`; from a second to 30 days: sums of longer ones would not fit.
 pub(crate) fn duration(text: &str) -> Result<Duration, String> {
+    const LONGEST: Duration = Duration::from_secs(30 * 24 * 3600);
     let span: jiff::SignedDuration = text.parse().map_err(|_| "a time such as 90s, 5m or 1h")?;
     let duration = Duration::try_from(span).unwrap_or_default();
     if duration < Duration::from_secs(1) {
         return Err("at least 1s".to_owned());
     }
+    if duration > LONGEST {
+        return Err("at most 720h, which are 30 days".to_owned());
+    }
     Ok(duration)
 }
 
 #[derive(Debug, Args)]
-#[command(
-    after_help = "Examples:\n    walkfuzz report\n    walkfuzz report --findings\n    walkfuzz report walkfuzz-runs/RUN --json"
-)]
+#[command(after_help = "\
+Examples:
+    walkfuzz report
+    walkfuzz report --findings
+    walkfuzz report walkfuzz-runs/RUN --json
+    walkfuzz report walkfuzz-runs/RUN --html > report.html
+    walkfuzz report --compare LAST-NIGHT THIS-NIGHT --fail-on bug
+    walkfuzz report --trend nights/*")]
 pub(crate) struct ReportArgs {
-    /// The run folder; the newest one when left out.
-    pub(crate) run: Option<PathBuf>,
+    /// The run folder; the newest one when left out. Two with --compare, any number with --trend.
+    #[arg(value_name = "RUN")]
+    pub(crate) run: Vec<PathBuf>,
     /// Where run folders are.
     #[arg(long, default_value = "walkfuzz-runs")]
     pub(crate) runs: PathBuf,
+    /// What changed from the first stress run to the second, and whether that is more than chance.
+    #[arg(long)]
+    pub(crate) compare: bool,
+    /// Stress runs in the order of their times.
+    #[arg(long, conflicts_with = "compare")]
+    pub(crate) trend: bool,
     /// Print JSON: the summary, and every finding in full.
     #[arg(long)]
     pub(crate) json: bool,
+    /// Print a stress run as a page; its links lead into the run's folder.
+    #[arg(long, conflicts_with_all = ["json", "compare", "trend"])]
+    pub(crate) html: bool,
+    /// Print a stress run as JUnit XML.
+    #[arg(long, conflicts_with_all = ["json", "html", "compare", "trend"])]
+    pub(crate) junit: bool,
     /// Print every finding in full.
     #[arg(long)]
     pub(crate) findings: bool,
+    /// End with exit code 1 on such findings; of a stress run cells that fail, of a comparison turns for the worse.
+    #[arg(long, value_enum, default_value_t = FailOn::Never)]
+    pub(crate) fail_on: FailOn,
 }
 
 #[derive(Debug, Args)]
@@ -412,7 +471,7 @@ Examples:
     walkfuzz export 137e88 --run --attempts 20
     sh export-137e88e015f9/run.sh /usr/lib/jvm/java-17-openjdk-amd64")]
 pub(crate) struct ExportArgs {
-    /// The finding: its id, the beginning of it, RUNFOLDER:ID, or the path of its artifact.
+    /// The finding: its id, the beginning of it, RUNFOLDER:ID, its artifact, a capsule, or an entry of the corpus that has one.
     pub(crate) finding: String,
     /// The folder to write; `export-ID` when left out. It must be new or empty.
     #[arg(long)]
@@ -439,7 +498,7 @@ pub(crate) struct ExportArgs {
     after_help = "Examples:\n    walkfuzz explain c9308f\n    walkfuzz explain c9308f --out finding.html\n    walkfuzz explain walkfuzz-runs/RUN:c9308f --format markdown"
 )]
 pub(crate) struct ExplainArgs {
-    /// A finding: its id or the beginning of it, RUNFOLDER:ID, or the path of its artifact.
+    /// A finding: its id or the beginning of it, RUNFOLDER:ID, its artifact, a capsule, or an entry of the corpus that has one.
     pub(crate) finding: String,
     /// How the page looks; by --out's name when left out, else text.
     #[arg(long, value_enum)]
@@ -585,6 +644,11 @@ pub(crate) enum InJvm {
         seed: u64,
         /// The snapshots' folder.
         folder: PathBuf,
+    },
+    /// Ends what a stress run's cells leave if the run itself is killed; needs no JVM. Waits for the end of its standard input.
+    Warden {
+        /// The run's process.
+        driver: u32,
     },
     /// Untouched walks, unsupervised.
     Natural {

@@ -1,19 +1,19 @@
 //! `walkfuzz export`: a finding as a folder that crashes the same JVM without walkfuzz.
 
-use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
 use serde::Serialize;
 use walkfuzz_context::Batch;
 use walkfuzz_export::{Attempts, Export, ExportError, FILES, SCRIPT};
-use walkfuzz_harness::quoted;
+use walkfuzz_harness::{interrupt, quoted};
 use walkfuzz_jvm::{Places, Version};
 use walkfuzz_record::{Finding, RunFolder};
 
+use crate::child::lines;
 use crate::cli::ExportArgs;
-use crate::failure::{Failure, UNKNOWN};
-use crate::finding::find_finding;
+use crate::failure::{Failure, INTERRUPTED, UNKNOWN};
+use crate::finding::known_finding;
 
 /// What `--json` prints.
 #[derive(Serialize)]
@@ -32,11 +32,14 @@ struct Written<'a> {
     doubts: &'a [String],
     /// What came of running it; absent without `--run`.
     attempts: Option<Attempts>,
+    /// Whether the end was asked for before all attempts were made.
+    interrupted: bool,
 }
 
 pub(crate) fn run(args: &ExportArgs) -> Result<(), Failure> {
-    let (run, finding) = find_finding(&args.finding, &args.runs)?;
-    let export = Export::of(&finding, batch(&run, &finding).as_ref())?;
+    let (run, finding) = known_finding(&args.finding, &args.runs)?;
+    let batch = run.as_ref().and_then(|run| batch(run, &finding));
+    let export = Export::of(&finding, batch.as_ref())?;
     let folder = match &args.out {
         Some(folder) => folder.clone(),
         None => PathBuf::from(format!("export-{}", finding.id)),
@@ -57,8 +60,11 @@ pub(crate) fn run(args: &ExportArgs) -> Result<(), Failure> {
         false => None,
     };
     let good = attempts.is_none_or(|attempts| attempts.died > 0);
+    let interrupted = interrupt::seen();
     // What was written is an answer in any case; that it does not crash there is another.
-    let end = if good {
+    let end = if interrupted {
+        Err(Failure::said(INTERRUPTED))
+    } else if good {
         Ok(())
     } else {
         Err(Failure::said(UNKNOWN))
@@ -74,6 +80,7 @@ pub(crate) fn run(args: &ExportArgs) -> Result<(), Failure> {
             command,
             doubts: &export.doubts,
             attempts,
+            interrupted,
         })?;
         return end;
     }
@@ -90,7 +97,12 @@ pub(crate) fn run(args: &ExportArgs) -> Result<(), Failure> {
         ));
     }
     if let Some(attempts) = attempts {
-        text.push_str(&format!("  tried    {}\n", attempts.in_words()));
+        let early = if interrupted {
+            format!("; interrupted, {} were asked for", args.attempts)
+        } else {
+            String::new()
+        };
+        text.push_str(&format!("  tried    {}{early}\n", attempts.in_words()));
     }
     if attempts.is_none() || !good {
         for doubt in &export.doubts {
@@ -114,30 +126,26 @@ fn try_it(
             finding.jvm.version
         )));
     };
-    let cannot =
-        |error: std::io::Error| Failure::environment(format_args!("cannot run {SCRIPT}: {error}"));
-    let mut child = Command::new("sh")
+    let mut script = Command::new("sh");
+    script
         .arg(folder.join(SCRIPT))
         .arg(home)
         .env("ATTEMPTS", args.attempts.to_string())
         .env("SECONDS_EACH", args.each.as_secs().max(1).to_string())
-        .env("KEEP_GOING", "1")
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .spawn()
-        .map_err(cannot)?;
-    let mut output = String::new();
-    let lines = child.stdout.take().map(BufReader::new);
-    for line in lines.into_iter().flat_map(BufReader::lines) {
-        let line = line.map_err(cannot)?;
-        eprintln!("{line}");
-        output.push_str(&line);
-        output.push('\n');
+        .env("KEEP_GOING", "1");
+    let output = lines(script)?;
+    let attempts = match Attempts::parse(&output) {
+        Some(attempts) => attempts,
+        None if interrupt::seen() => Attempts::so_far(&output),
+        None => {
+            return Err(Failure::environment(format_args!(
+                "{SCRIPT} did not come to its end"
+            )));
+        }
+    };
+    if attempts.all() > 0 {
+        attempts.note(folder, &format!("JDK {}", finding.jvm.version))?;
     }
-    child.wait().map_err(cannot)?;
-    let attempts = Attempts::parse(&output)
-        .ok_or_else(|| Failure::environment(format_args!("{SCRIPT} did not come to its end")))?;
-    attempts.note(folder, &format!("JDK {}", finding.jvm.version))?;
     Ok(attempts)
 }
 

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use serde::Serialize;
 use walkfuzz_harness::HarnessError;
 use walkfuzz_jvm::JvmError;
 use walkfuzz_record::StoreError;
@@ -34,6 +35,22 @@ impl Failure {
         }
     }
 
+    /// What `--json` prints where there is nothing else to say.
+    pub(crate) fn answer(&self) -> FailureAnswer<'_> {
+        FailureAnswer {
+            verdict: match self.code {
+                UNKNOWN => "unknown",
+                INTERRUPTED => "interrupted",
+                _ => "error",
+            },
+            error: match &*self.message {
+                "" => "the reason stands on stderr",
+                message => message,
+            },
+            exit_code: self.code,
+        }
+    }
+
     /// A silent end with this code.
     pub(crate) fn said(code: u8) -> Self {
         Self {
@@ -41,6 +58,16 @@ impl Failure {
             message: String::new(),
         }
     }
+}
+
+/// A failure as JSON.
+#[derive(Debug, Serialize)]
+pub(crate) struct FailureAnswer<'a> {
+    /// `error`, `unknown`, `interrupted`.
+    verdict: &'static str,
+    /// The sentence that stands on stderr.
+    error: &'a str,
+    exit_code: u8,
 }
 
 impl From<JvmError> for Failure {

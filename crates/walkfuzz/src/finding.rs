@@ -1,12 +1,108 @@
-//! Looking a finding up by what people type: its id, a prefix of it, `RUNFOLDER:ID`, or the path of its artifact.
+//! Looking a finding up by what people type: its id, a prefix of it, `RUNFOLDER:ID`, the path of its artifact or of its capsule, or an entry of
+//! the corpus.
 //!
-//! Every subcommand that takes a FINDING asks [`find_finding`].
+//! Subcommands that need a finding of a run ask [`find_finding`], those that make do with a capsule [`known_finding`], and those that treat
+//! entries in their own way [`named`].
 
+use std::fs::File;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
+use walkfuzz_harness::quoted;
+use walkfuzz_harness::snapshots::CAPSULE;
 use walkfuzz_record::{Finding, RunFolder};
+use walkfuzz_triage::corpus::Entry;
 
 use crate::failure::Failure;
+use crate::finding_of_capsule::finding_of_capsule;
+use crate::replay::read;
+
+/// What people point at when they mean a finding.
+pub(crate) enum Named {
+    /// A finding of a run.
+    Finding(RunFolder, Box<Finding>),
+    /// An entry of the corpus, and the file that it was read from.
+    Entry(PathBuf, Box<Entry>),
+    /// A capsule of which neither a run folder nor a corpus around it says more.
+    Capsule(PathBuf),
+}
+
+/// What `text` names: as [`find_finding`]; or an entry of the corpus (`NAME.toml`); or a capsule, which leads to the finding of its run folder
+/// or to the entry beside it, if there is one. A capsule is not read.
+///
+/// # Errors
+/// As [`find_finding`]; or an entry that is none.
+pub(crate) fn named(text: &str, runs: &Path) -> Result<Named, Failure> {
+    let path = Path::new(text);
+    let ends_in = |end: &str| path.extension().is_some_and(|known| known == end);
+    if ends_in("toml") {
+        let entry = Entry::read(path).map_err(Failure::usage)?;
+        return Ok(Named::Entry(path.to_owned(), Box::new(entry)));
+    }
+    if path.is_file() && is_capsule(path) {
+        if let Some((run, finding)) = of_capsule(path)? {
+            return Ok(Named::Finding(run, Box::new(finding)));
+        }
+        let beside = path.with_extension("toml");
+        if ends_in(CAPSULE) && beside.is_file() {
+            let entry = Entry::read(&beside).map_err(Failure::usage)?;
+            return Ok(Named::Entry(beside, Box::new(entry)));
+        }
+        return Ok(Named::Capsule(path.to_owned()));
+    }
+    let (run, finding) = find_finding(text, runs)?;
+    Ok(Named::Finding(run, Box::new(finding)))
+}
+
+/// The finding that `text` names in any of these ways, with its run folder if it is in one: of an entry or a capsule it is what the capsule
+/// tells.
+///
+/// # Errors
+/// As [`named`]; an entry without a capsule, a capsule that is none.
+pub(crate) fn known_finding(
+    text: &str,
+    runs: &Path,
+) -> Result<(Option<RunFolder>, Finding), Failure> {
+    match named(text, runs)? {
+        Named::Finding(run, finding) => Ok((Some(run), *finding)),
+        Named::Capsule(file) => {
+            let finding = finding_of_capsule(&file, &read(&file)?, None)?;
+            Ok((None, finding))
+        }
+        Named::Entry(path, entry) => {
+            let file = path.with_extension(CAPSULE);
+            if !file.is_file() {
+                return Err(Failure::usage(format_args!(
+                    "{text} has no capsule beside it, and an entry alone says too little; walkfuzz repro {} makes a finding of it",
+                    quoted(text)
+                )));
+            }
+            let finding = finding_of_capsule(&file, &read(&file)?, Some(&entry))?;
+            Ok((None, finding))
+        }
+    }
+}
+
+/// Whether the file begins as a zstd frame does (RFC 8878), which a capsule is.
+fn is_capsule(path: &Path) -> bool {
+    let mut begin = [0; 4];
+    let read = File::open(path).and_then(|mut file| file.read_exact(&mut begin));
+    read.is_ok() && begin == [0x28, 0xb5, 0x2f, 0xfd]
+}
+
+/// The finding whose capsule the file is: `RUNFOLDER/capsules/ID.wfcap`.
+fn of_capsule(path: &Path) -> Result<Option<(RunFolder, Finding)>, Failure> {
+    let absolute = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    let run = absolute.parent().and_then(Path::parent);
+    let Some(Ok(run)) = run.map(RunFolder::open) else {
+        return Ok(None);
+    };
+    let found = run.findings()?.findings.into_iter().find(|finding| {
+        let kept = finding.capsule.path.as_ref();
+        kept.is_some_and(|kept| run.path().join(kept) == absolute)
+    });
+    Ok(found.map(|finding| (run, finding)))
+}
 
 /// The finding that `text` names, and the run folder it stands in. Ids are looked up in the runs under `runs`, the newest first; folders
 /// before a colon are taken as they stand, or as names under `runs`.

@@ -31,6 +31,7 @@ pub(crate) fn witness(finding: &Finding) -> String {
     let witness = finding.witness;
     match (finding.tier.as_str(), witness.observed) {
         ("T0", _) => "the context itself is one".to_owned(),
+        (_, 0) if witness.of == 0 => "not counted: no natural context is on record".to_owned(),
         (_, 0) => format!("never observed among {} natural contexts", witness.of),
         (_, observed) => format!(
             "{observed} of {} natural contexts were in its class",

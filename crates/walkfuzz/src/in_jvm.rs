@@ -81,6 +81,10 @@ pub(crate) fn run(what: &InJvm) -> Result<(), Failure> {
             seed,
             ref folder,
         } => walk_snapshots(walks, seed, folder),
+        InJvm::Warden { driver } => {
+            crate::stress::warden::watch(driver);
+            Ok(())
+        }
         InJvm::Natural { seconds } => measure(|session| {
             let began = Instant::now();
             let costs = session
@@ -138,7 +142,7 @@ fn say(measured: &Measured) -> Result<(), Failure> {
 
 fn say_line(said: &impl Serialize) -> Result<(), Failure> {
     let line = serde_json::to_string(said).map_err(Failure::environment)?;
-    crate::print(format!("{line}\n").as_bytes())
+    crate::write_out(format!("{line}\n").as_bytes())
 }
 
 fn measure(
@@ -161,10 +165,12 @@ fn snapshots(count: usize, limit: Duration, out: &Path) -> Result<(), Failure> {
     let arguments: Vec<String> = std::env::args().collect();
     let mut session =
         Session::start(Mode::Merge, &arguments, None).unwrap_or_else(|error| fail(&error));
+    // The JVM has taken these signals for its own shutdown.
+    interrupt::catch();
     let taken = session.take_snapshots(count, out, limit, |taken| {
         if let Ok(line) = serde_json::to_string(taken) {
             // A reader that has gone away does not matter to the files.
-            let _ = crate::print(format!("{line}\n").as_bytes());
+            let _ = crate::write_out(format!("{line}\n").as_bytes());
         }
     });
     match taken {
@@ -178,7 +184,10 @@ fn walk_snapshots(walks: u64, seed: u64, folder: &Path) -> Result<(), Failure> {
     let arguments: Vec<String> = std::env::args().collect();
     let mut session = SnapshotSession::start(Mode::Survey, folder, seed, &arguments)
         .unwrap_or_else(|error| {
-            start_again();
+            // At other addresses there may be room; a damaged file stays what it is.
+            if !matches!(error, HarnessError::SnapshotFile(_)) {
+                start_again();
+            }
             fail(&error)
         });
     catch_interrupts();

@@ -12,6 +12,7 @@ mod explain;
 mod export;
 mod failure;
 mod finding;
+mod finding_of_capsule;
 mod finding_words;
 mod fuzz;
 mod in_jvm;
@@ -26,9 +27,11 @@ mod stress;
 mod table;
 mod tools;
 mod variants;
+mod visible;
 
 use std::io::Write as _;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use clap::{CommandFactory as _, Parser as _};
 
@@ -36,7 +39,9 @@ use crate::cli::{Cli, Command, SnapshotsCommand};
 use crate::failure::Failure;
 
 fn main() -> ExitCode {
-    let done = match Cli::parse().command {
+    let command = Cli::parse().command;
+    let json = command.wants_json();
+    let done = match command {
         Command::Doctor(args) => doctor::run(&args),
         Command::Jdk(command) => jdk::run(command),
         Command::Fuzz(args) => fuzz::run(&args),
@@ -53,6 +58,7 @@ fn main() -> ExitCode {
         Command::Bench(args) => bench::run(&args),
         Command::Variants(args) => variants::run(&args),
         Command::Stress(args) => stress::run(&args),
+        Command::Merge(args) => stress::merge::run(&args),
         Command::Corpus(command) => corpus::run(&command),
         Command::Completions { shell } => completions(shell),
         Command::Man => manual(),
@@ -60,19 +66,26 @@ fn main() -> ExitCode {
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
-        Err(Failure { code, message }) => {
-            if !message.is_empty() {
-                eprintln!("error: {message}");
+        Err(failure) => {
+            if !failure.message.is_empty() {
+                eprintln!("error: {}", visible::visible(&failure.message));
             }
-            ExitCode::from(code)
+            if json && !ANSWERED.load(Ordering::Relaxed) {
+                // A reader that does not read the answer does not change it.
+                let _ = print_json(&failure.answer());
+            }
+            ExitCode::from(failure.code)
         }
     }
 }
 
+/// Whether the one JSON value that stdout holds was printed.
+static ANSWERED: AtomicBool = AtomicBool::new(false);
+
 fn completions(shell: clap_complete::Shell) -> Result<(), Failure> {
     let mut script = Vec::new();
     clap_complete::generate(shell, &mut Cli::command(), "walkfuzz", &mut script);
-    print(&script)
+    write_out(&script)
 }
 
 fn manual() -> Result<(), Failure> {
@@ -80,11 +93,19 @@ fn manual() -> Result<(), Failure> {
     clap_mangen::Man::new(Cli::command())
         .render(&mut page)
         .map_err(Failure::environment)?;
-    print(&page)
+    write_out(&page)
+}
+
+/// Writes text for people to stdout; see [`visible::visible`].
+fn print(bytes: &[u8]) -> Result<(), Failure> {
+    match std::str::from_utf8(bytes) {
+        Ok(text) => write_out(visible::visible(text).as_bytes()),
+        Err(_) => write_out(bytes),
+    }
 }
 
 /// Writes to stdout. A reader that has gone away (`| head`) is no error.
-fn print(bytes: &[u8]) -> Result<(), Failure> {
+fn write_out(bytes: &[u8]) -> Result<(), Failure> {
     let mut out = std::io::stdout().lock();
     match out.write_all(bytes).and_then(|()| out.flush()) {
         Err(error) if error.kind() != std::io::ErrorKind::BrokenPipe => Err(Failure::environment(
@@ -98,5 +119,6 @@ fn print(bytes: &[u8]) -> Result<(), Failure> {
 fn print_json(value: &impl serde::Serialize) -> Result<(), Failure> {
     let mut text = serde_json::to_string_pretty(value).map_err(Failure::environment)?;
     text.push('\n');
-    print(text.as_bytes())
+    ANSWERED.store(true, Ordering::Relaxed);
+    write_out(text.as_bytes())
 }

@@ -29,14 +29,33 @@ struct Answer {
     after: Form,
     /// Walks that the search took.
     walks: usize,
+    /// `fault` where the very same fault was asked for, to the last register; else `signature`.
+    same: &'static str,
 }
 
 pub(crate) fn run(args: &MinimiseArgs) -> Result<(), Failure> {
     let mut capsule = read(&args.file)?;
     let mut jdks = Jdks::default();
     capsule.resolve(|file| jdks.find(file))?;
-    let minimised = minimise_capsule(&capsule)
+    // A signature names a function: its symbols are in the libjvm of this machine, wherever the capsule's was.
+    let places: Vec<String> = capsule
+        .facts
+        .files
+        .iter()
+        .map(|file| file.path.clone())
+        .collect();
+    for file in &mut capsule.facts.files {
+        if let Some(here) = jdks.find(file) {
+            file.path = here.display().to_string();
+        }
+    }
+    let mut minimised = minimise_capsule(&capsule)
         .map_err(|error| Failure::usage(format_args!("{}: {error}", args.file.display())))?;
+    for facts in [&mut capsule.facts, &mut minimised.capsule.facts] {
+        for (file, place) in facts.files.iter_mut().zip(&places) {
+            file.path.clone_from(place);
+        }
+    }
     if let Some(path) = &args.out {
         minimised
             .capsule
@@ -48,6 +67,11 @@ pub(crate) fn run(args: &MinimiseArgs) -> Result<(), Failure> {
         before: form(&capsule),
         after: form(&minimised.capsule),
         walks: minimised.walks,
+        same: if minimised.same_fault {
+            "fault"
+        } else {
+            "signature"
+        },
     };
     if args.json {
         print_json(&answer)
@@ -95,5 +119,12 @@ fn screen(answer: &Answer) -> String {
         ),
         walks => format!("{walks} walks"),
     };
-    format!("{}: {how}\n{}", answer.signature, table(&rows))
+    let note = match answer.same {
+        "fault" => {
+            "in this file the untouched registers end in the same function, for it has only the memory that its own walk needs: \
+             the very same fault was asked for\n"
+        }
+        _ => "",
+    };
+    format!("{}: {how}\n{note}{}", answer.signature, table(&rows))
 }

@@ -1,50 +1,31 @@
 //! `walkfuzz replay`: does the walk in a capsule end as it did?
 
+mod answer;
+
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use serde::Serialize;
 use walkfuzz_capsule::{
-    Capsule, Ended, FileFacts, FormatError, InProcessError, Outcome, Puppet, PuppetError,
-    in_process,
+    Capsule, Ended, FileFacts, FormatError, InProcessError, Puppet, PuppetError, in_process,
 };
+use walkfuzz_harness::interrupt;
 use walkfuzz_jvm::Places;
 use walkfuzz_record::KOfN;
 use walkfuzz_symbols::SymbolTable;
 
+use self::answer::{Answer, Tally, screen};
 use crate::cli::ReplayArgs;
-use crate::failure::{ENVIRONMENT, Failure, UNKNOWN};
+use crate::failure::{ENVIRONMENT, Failure, INTERRUPTED, UNKNOWN};
 use crate::{print, print_json};
 
 /// The library of which pages are taken by reference.
-const LIBJVM: &str = "libjvm.so";
-/// What differs is the same in most walks: a few lines show it.
-const SHOWN: usize = 20;
-
-/// The answer.
-#[derive(Serialize)]
-struct Answer {
-    /// `identical`, `different`.
-    verdict: &'static str,
-    file: PathBuf,
-    signature: String,
-    perturbation: String,
-    walker: String,
-    jvm: String,
-    times: u64,
-    identical: u64,
-    expected: Outcome,
-    /// What came of the first walk that ended otherwise.
-    got: Option<Ended>,
-    differences: Vec<String>,
-    /// `fresh`, `loop`, `in-process`.
-    how: &'static str,
-    milliseconds_median: f64,
-    milliseconds_longest: f64,
-    per_second: f64,
-}
+pub(crate) const LIBJVM: &str = "libjvm.so";
+/// Walks that the fast lane makes before it looks whether its end was asked for; then as many as take about that long.
+const FIRST_LOT: u64 = 64;
+const LOT: Duration = Duration::from_millis(100);
 
 pub(crate) fn run(args: &ReplayArgs) -> Result<(), Failure> {
+    interrupt::catch();
     let mut capsule = read(&args.file)?;
     let mut jdks = Jdks::default();
     if let Some(path) = &args.refer {
@@ -55,24 +36,19 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<(), Failure> {
     capsule.resolve(|file| jdks.find(file))?;
     let mut tally = Tally::new(capsule.facts.expected);
     let how = if args.in_process {
-        let walks = in_process::walk(&capsule, args.times)?;
-        tally.identical = walks.identical;
-        tally.first_other = walks.first_other;
-        tally.times = vec![walks.took / u32::try_from(walks.walks.max(1)).unwrap_or(u32::MAX)];
+        walk_fast(&capsule, args, &mut tally)?;
         "in-process"
     } else if args.looped {
         let mut puppet = Puppet::new(&capsule)?;
-        for _ in 0..args.times {
-            tally.count(|| puppet.walk())?;
-        }
+        tally.count_until(args.times, interrupt::seen, || puppet.walk())?;
         "loop"
     } else {
-        for _ in 0..args.times {
-            tally.count(|| Puppet::new(&capsule)?.walk())?;
-        }
+        let walk = || Puppet::new(&capsule)?.walk();
+        tally.count_until(args.times, interrupt::seen, walk)?;
         "fresh"
     };
-    let answer = tally.answer(args, &capsule, how);
+    let interrupted = interrupt::seen() && tally.walks() < args.times;
+    let answer = Answer::new(tally, args, &capsule, how, interrupted);
     if let Some(Ended::SystemCall(number)) = answer.got {
         return Err(refused(&args.file, number));
     }
@@ -82,9 +58,33 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<(), Failure> {
         print(screen(&answer).as_bytes())?;
     }
     match answer.verdict {
+        _ if interrupted => Err(Failure::said(INTERRUPTED)),
         "identical" => Ok(()),
         _ => Err(Failure::said(crate::failure::FINDINGS)),
     }
+}
+
+/// In lots, each in a child of its own: between them a Ctrl-C is heard.
+fn walk_fast(capsule: &Capsule, args: &ReplayArgs, tally: &mut Tally) -> Result<(), Failure> {
+    let mut lot = FIRST_LOT;
+    while tally.walks() < args.times && !interrupt::seen() {
+        let began = Instant::now();
+        let times = lot.min(args.times - tally.walks());
+        let walks = in_process::walk(capsule, times).map_err(|error| match error {
+            InProcessError::Refused { .. } => {
+                Failure::usage(format_args!("{}: {error}", args.file.display()))
+            }
+            error => error.into(),
+        })?;
+        tally.add(&walks);
+        if matches!(tally.first_other, Some(Ended::SystemCall(_))) {
+            break;
+        }
+        if began.elapsed() < LOT {
+            lot = lot.saturating_mul(8);
+        }
+    }
+    Ok(())
 }
 
 /// Reads a capsule; pages by reference are not there yet.
@@ -119,9 +119,7 @@ pub(crate) fn replay(file: &Path, times: u64) -> Result<Replayed, Failure> {
     let mut jdks = Jdks::default();
     capsule.resolve(|file| jdks.find(file))?;
     let mut tally = Tally::new(capsule.facts.expected);
-    for _ in 0..times {
-        tally.count(|| Puppet::new(&capsule)?.walk())?;
-    }
+    tally.count_until(times, || false, || Puppet::new(&capsule)?.walk())?;
     if let Some(Ended::SystemCall(number)) = tally.first_other {
         return Err(refused(file, number));
     }
@@ -191,108 +189,4 @@ fn is_build(jdk: &walkfuzz_jvm::Jdk, identity: &str) -> bool {
         return jdk.identity == identity;
     }
     SymbolTable::load(&jdk.libjvm).is_ok_and(|table| table.identity() == Some(identity))
-}
-
-/// Counts walks.
-struct Tally {
-    expected: Outcome,
-    identical: u64,
-    first_other: Option<Ended>,
-    times: Vec<Duration>,
-}
-
-impl Tally {
-    fn new(expected: Outcome) -> Self {
-        Self {
-            expected,
-            identical: 0,
-            first_other: None,
-            times: Vec::new(),
-        }
-    }
-
-    fn count(
-        &mut self,
-        walk: impl FnOnce() -> Result<Ended, PuppetError>,
-    ) -> Result<(), PuppetError> {
-        let began = Instant::now();
-        let ended = walk()?;
-        self.times.push(began.elapsed());
-        if self.expected.is(&ended) {
-            self.identical += 1;
-        } else if self.first_other.is_none() {
-            self.first_other = Some(ended);
-        }
-        Ok(())
-    }
-
-    fn answer(mut self, args: &ReplayArgs, capsule: &Capsule, how: &'static str) -> Answer {
-        let milliseconds = |time: Option<&Duration>| time.map_or(0.0, Duration::as_secs_f64) * 1e3;
-        let mean =
-            self.times.iter().sum::<Duration>().as_secs_f64() / self.times.len().max(1) as f64;
-        self.times.sort_unstable();
-        let facts = &capsule.facts;
-        Answer {
-            verdict: if self.identical == args.times {
-                "identical"
-            } else {
-                "different"
-            },
-            file: args.file.clone(),
-            signature: facts.signature.clone(),
-            perturbation: facts.perturbation.clone(),
-            walker: facts.walker.clone(),
-            jvm: facts.jvm.clone(),
-            times: args.times,
-            identical: self.identical,
-            expected: facts.expected,
-            got: self.first_other,
-            differences: self
-                .first_other
-                .map_or(Vec::new(), |other| facts.expected.differences(&other)),
-            how,
-            milliseconds_median: milliseconds(self.times.get(self.times.len() / 2)),
-            milliseconds_longest: milliseconds(self.times.last()),
-            per_second: 1.0 / mean.max(1e-9),
-        }
-    }
-}
-
-/// For people.
-fn screen(answer: &Answer) -> String {
-    let mut lines = vec![format!(
-        "{}: {} of {} walks ended as the capsule says ({}, {:.2} ms each, {:.0}/s)",
-        answer.verdict,
-        answer.identical,
-        answer.times,
-        answer.how,
-        answer.milliseconds_median,
-        answer.per_second
-    )];
-    let mut row = |name: &str, value: &str| {
-        if !value.is_empty() {
-            lines.push(format!("  {name:<13}{value}"));
-        }
-    };
-    row("signature", &answer.signature);
-    row("perturbation", &answer.perturbation);
-    row(
-        "walker",
-        &format!("{} of JDK {}", answer.walker, answer.jvm),
-    );
-    row("expected", &answer.expected.to_string());
-    if let Some(got) = &answer.got {
-        row("got", &got.to_string());
-    }
-    for difference in answer.differences.iter().take(SHOWN) {
-        row("", difference);
-    }
-    if answer.differences.len() > SHOWN {
-        row(
-            "",
-            &format!("and {} more", answer.differences.len() - SHOWN),
-        );
-    }
-    lines.push(String::new());
-    lines.join("\n")
 }

@@ -1,6 +1,7 @@
 //! `walkfuzz report`: a run folder for people, or as JSON.
 
 use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use walkfuzz_harness::campaign::summarise;
@@ -8,9 +9,11 @@ use walkfuzz_record::render::end_screen;
 use walkfuzz_record::{Finding, RunFolder, Summary};
 use walkfuzz_stress::store::StressFolder;
 
-use crate::cli::ReportArgs;
+use crate::child::judge;
+use crate::cli::{FailOn, ReportArgs};
 use crate::failure::Failure;
 use crate::finding_words::{looks_like, meaning, reliability, witness};
+use crate::stress::reports;
 
 /// What `--json` prints.
 #[derive(Serialize)]
@@ -20,22 +23,69 @@ struct Report {
 }
 
 pub(crate) fn run(args: &ReportArgs) -> Result<(), Failure> {
-    if let Some(run) = args.run.as_deref().filter(|run| StressFolder::is_one(run)) {
-        return crate::stress::show(&StressFolder::open(run)?, args.json, args.findings);
+    if args.compare {
+        return reports::compare(args);
     }
-    let folder = match &args.run {
+    if args.trend {
+        return reports::trend(&args.run, args.json);
+    }
+    let run = match args.run.as_slice() {
+        [] => None,
+        [run] => Some(run),
+        runs => {
+            return Err(Failure::usage(format_args!(
+                "one run at a time; --compare takes two, --trend any number: {} are named",
+                runs.len()
+            )));
+        }
+    };
+    if let Some(folder) = stress_run(run, args)? {
+        return reports::report(&folder, args);
+    }
+    let folder = match run {
         Some(run) => RunFolder::open(run)?,
         None => RunFolder::latest(&args.runs)?,
     };
+    if args.html || args.junit {
+        return Err(Failure::usage(format_args!(
+            "{} is no stress run: --html and --junit are for those; `walkfuzz explain` makes a page of a finding",
+            folder.path().display()
+        )));
+    }
     let summary = summarise(&folder)?;
+    print(args, &folder, summary)
+}
+
+/// The stress run that is meant, if it is one: the one that is named, or the newest of all runs.
+fn stress_run(run: Option<&PathBuf>, args: &ReportArgs) -> Result<Option<StressFolder>, Failure> {
+    let Some(run) = run else {
+        let stress = StressFolder::latest(&args.runs);
+        let other = RunFolder::latest(&args.runs).ok();
+        let name = |path: &Path| path.file_name().map(ToOwned::to_owned);
+        return Ok(stress
+            .filter(|stress| other.is_none_or(|other| name(other.path()) < name(stress.path()))));
+    };
+    if StressFolder::is_one(run) {
+        return Ok(Some(StressFolder::open(run)?));
+    }
+    Ok(None)
+}
+
+fn print(args: &ReportArgs, folder: &RunFolder, summary: Summary) -> Result<(), Failure> {
+    let ends = match args.fail_on {
+        FailOn::Never => Ok(()),
+        asked => judge(&summary, asked),
+    };
     if !args.json && !args.findings {
-        return crate::print(end_screen(&summary).as_bytes());
+        crate::print(end_screen(&summary).as_bytes())?;
+        return ends;
     }
     let mut findings = folder.findings()?.findings;
     // The summary's order: what matters most comes first.
     findings.sort_by_key(|finding| summary.findings.iter().position(|row| row.id == finding.id));
     if args.json {
-        return crate::print_json(&Report { summary, findings });
+        crate::print_json(&Report { summary, findings })?;
+        return ends;
     }
     let text: Vec<String> = findings.iter().map(in_full).collect();
     let text = if text.is_empty() {
@@ -43,7 +93,8 @@ pub(crate) fn run(args: &ReportArgs) -> Result<(), Failure> {
     } else {
         text.join("\n")
     };
-    crate::print(text.as_bytes())
+    crate::print(text.as_bytes())?;
+    ends
 }
 
 /// One finding, for people.

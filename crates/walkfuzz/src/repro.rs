@@ -27,6 +27,9 @@ use crate::repro::thing::Thing;
 const REPLAYS: u64 = 20;
 
 pub(crate) fn run(args: &ReproArgs) -> Result<(), Failure> {
+    if let Some(cells) = crate::stress::repro::cells(&args.thing, &args.runs)? {
+        return crate::stress::repro::run(&cells, args);
+    }
     let wishes = Wishes {
         jdk: args.jdk.clone().filter(|jdk| !jdk.is_empty()),
         gc: args.gc.clone(),

@@ -5,18 +5,18 @@ mod live;
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::process::{Output, Stdio};
+use std::process::Output;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use walkfuzz_harness::interrupt;
-use walkfuzz_harness::snapshots::{Effort, Taken};
+use walkfuzz_harness::snapshots::{CAPSULE, Effort, Taken};
 use walkfuzz_jvm::Places;
 use walkfuzz_record::RunFolder;
 
 use crate::child::{myself, output};
 use crate::cli::{LiveArgs, TakeArgs, WalkArgs};
-use crate::failure::{FINDINGS, Failure, INTERRUPTED, UNKNOWN};
+use crate::failure::{FINDINGS, Failure, INTERRUPTED, UNKNOWN, USAGE};
 use crate::table::table;
 
 /// What `--json` prints.
@@ -25,6 +25,8 @@ struct Answer<'a> {
     jdk: String,
     folder: &'a Path,
     snapshots: &'a [Taken],
+    /// Whether the end was asked for before all were taken.
+    interrupted: bool,
 }
 
 pub(crate) fn take(args: &TakeArgs) -> Result<(), Failure> {
@@ -35,8 +37,12 @@ pub(crate) fn take(args: &TakeArgs) -> Result<(), Failure> {
     } else {
         args.gc.iter().map(|name| Some(name.as_str())).collect()
     };
+    interrupt::catch();
     let mut taken = Vec::new();
     for collector in collectors {
+        if interrupt::seen() {
+            break;
+        }
         eprintln!(
             "walkfuzz: taking {} snapshots of JDK {jdk}{}",
             args.count,
@@ -45,14 +51,20 @@ pub(crate) fn take(args: &TakeArgs) -> Result<(), Failure> {
         let home = jdk.home.display().to_string();
         taken.extend(take_with(args, &home, collector)?);
     }
+    let interrupted = interrupt::seen();
     if args.json {
-        return crate::print_json(&Answer {
+        crate::print_json(&Answer {
             jdk: jdk.to_string(),
             folder: &args.out,
             snapshots: &taken,
-        });
+            interrupted,
+        })?;
+    } else {
+        crate::print(screen(&taken, &args.out).as_bytes())?;
     }
-    crate::print(screen(&taken, &args.out).as_bytes())?;
+    if interrupted {
+        return Err(Failure::said(INTERRUPTED));
+    }
     if taken.is_empty() {
         return Err(Failure::said(UNKNOWN));
     }
@@ -68,9 +80,7 @@ fn take_with(args: &TakeArgs, jdk: &str, gc: Option<&str>) -> Result<Vec<Taken>,
         .arg(&args.out)
         .env("WALKFUZZ_JDK", jdk)
         // A moment at each instruction: stubs and prologues come, too.
-        .env("WALKFUZZ_ENGINE", "step")
-        .stdin(Stdio::null())
-        .stderr(Stdio::inherit());
+        .env("WALKFUZZ_ENGINE", "step");
     if let Some(gc) = gc {
         command.env("WALKFUZZ_GC", gc);
     }
@@ -79,15 +89,13 @@ fn take_with(args: &TakeArgs, jdk: &str, gc: Option<&str>) -> Result<Vec<Taken>,
         Failure::environment(format_args!("cannot make a temporary folder: {error}"))
     })?;
     command.env("WALKFUZZ_RUNS", runs.path());
-    let output = command.output().map_err(|error| {
-        Failure::environment(format_args!("cannot start this program again: {error}"))
-    })?;
+    let output = output(command)?;
     let text = String::from_utf8_lossy(&output.stdout);
     let taken: Vec<Taken> = text
         .lines()
         .filter_map(|line| serde_json::from_str(line).ok())
         .collect();
-    if !output.status.success() && taken.is_empty() {
+    if !output.status.success() && taken.is_empty() && !interrupt::seen() {
         return Err(Failure::environment(format_args!(
             "no snapshots could be taken ({}); its last words stand above",
             output.status
@@ -132,6 +140,23 @@ fn screen(taken: &[Taken], folder: &Path) -> String {
     )
 }
 
+/// A folder that is missing or has no snapshot is said before a process is started for it.
+fn check_folder(folder: &Path) -> Result<(), Failure> {
+    let wrong = |what: &dyn std::fmt::Display| {
+        Failure::usage(format_args!(
+            "no snapshots in {}: {what}; walkfuzz snapshots take makes some",
+            folder.display()
+        ))
+    };
+    let mut entries = std::fs::read_dir(folder).map_err(|error| wrong(&error))?;
+    let is_one = |path: &Path| path.extension().is_some_and(|ending| ending == CAPSULE);
+    if entries.any(|entry| entry.is_ok_and(|entry| is_one(&entry.path()))) {
+        Ok(())
+    } else {
+        Err(wrong(&format_args!("it holds no .{CAPSULE} file")))
+    }
+}
+
 /// What one process did.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Walked {
@@ -144,6 +169,8 @@ pub(crate) struct Walked {
 }
 
 pub(crate) fn walk(args: &WalkArgs) -> Result<(), Failure> {
+    interrupt::catch();
+    check_folder(&args.snapshots)?;
     let mut all: Vec<Walked> = Vec::new();
     for _ in 0..args.repeat {
         let mut command = myself()?;
@@ -162,6 +189,10 @@ pub(crate) fn walk(args: &WalkArgs) -> Result<(), Failure> {
         // One that was still loading has nothing to say; what the others found stays.
         if walked.is_none() && interrupt::seen() {
             break;
+        }
+        // It has said in a sentence what is wrong with the snapshots.
+        if walked.is_none() && output.status.code() == Some(i32::from(USAGE)) {
+            return Err(Failure::said(USAGE));
         }
         all.push(walked.ok_or_else(|| {
             Failure::environment(format_args!(
@@ -206,6 +237,7 @@ pub(crate) fn walk(args: &WalkArgs) -> Result<(), Failure> {
 
 /// Tries what a run found: `walk_capsule`'s, or one that was ended early.
 pub(crate) fn live(args: &LiveArgs) -> Result<(), Failure> {
+    interrupt::catch();
     let run = RunFolder::open(&args.run)?;
     let tried = live::try_findings(&run, Duration::from_secs(u64::from(args.seconds)))?;
     crate::print(live::line(tried).as_bytes())?;

@@ -1,48 +1,96 @@
 //! `walkfuzz stress`: real programs under a sampler, over a matrix of JVMs, flags, walkers, clocks and workloads.
 
 pub(crate) mod args;
+mod driver;
+pub(crate) mod merge;
 mod progress;
+pub(crate) mod reports;
+pub(crate) mod repro;
 pub(crate) mod sampler;
+pub(crate) mod warden;
 pub(crate) mod workload;
 
-use std::io::IsTerminal as _;
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 
+use clap::Parser as _;
 use jiff::Timestamp;
 use walkfuzz_harness::interrupt;
 use walkfuzz_jvm::Places;
-use walkfuzz_record::JvmFacts;
 use walkfuzz_stress::launch;
-use walkfuzz_stress::recording::is_jfr;
-use walkfuzz_stress::report::{self, Run, Screen};
-use walkfuzz_stress::run::{Ended, Runner, Start, estimate};
+use walkfuzz_stress::run::{Ended, Runner, estimate};
 use walkfuzz_stress::store::{StressFacts, StressFolder};
 use walkfuzz_stress::subjects::Subjects;
-use walkfuzz_stress::{Cell, Dimension, Filter, Plan, Profile, Space, Verdict, plan};
+use walkfuzz_stress::{Cell, CellResult, Dimension, Filter, Plan, Profile, Space, Verdict, plan};
 use walkfuzz_triage::KnownIssues;
 
+use crate::cli::{Cli, Command};
 use crate::failure::{FINDINGS, Failure, INTERRUPTED, UNKNOWN};
 use crate::stress::args::StressArgs;
+use crate::stress::driver::Driver;
 use crate::stress::progress::Progress;
+use crate::stress::reports::{says_something, show, write_reports};
+use crate::stress::warden::Warden;
 use crate::stress::workload::Workloads;
 
 /// Where the profiles are, below a checkout.
 const PROFILES: &str = "ci";
 
 pub(crate) fn run(args: &StressArgs) -> Result<(), Failure> {
-    let resumed = args.resume.as_deref().map(StressFolder::open).transpose()?;
+    let Some(resumed) = &args.resume else {
+        return run_cells(args, None);
+    };
+    let folder = StressFolder::open(resumed)?;
+    let args = resumed_args(args, &folder.facts()?);
+    run_cells(&args, Some(folder))
+}
+
+/// What the run was started with, as far as it is not said anew.
+fn resumed_args(args: &StressArgs, facts: &StressFacts) -> StressArgs {
+    let mut all = match Cli::try_parse_from(&facts.command) {
+        Ok(Cli {
+            command: Command::Stress(original),
+        }) => *original,
+        _ => StressArgs {
+            profile: facts.profile.clone(),
+            ..args.clone()
+        },
+    };
+    all.seed = facts.seed;
+    all.resume.clone_from(&args.resume);
+    all.dry_run = args.dry_run;
+    all.json = args.json;
+    all.fail |= args.fail;
+    all.keep |= args.keep;
+    all.jobs = args.jobs.or(all.jobs);
+    all.budget = args.budget.or(all.budget);
+    all.seconds = args.seconds.or(all.seconds);
+    all.renaissance = args.renaissance.clone().or(all.renaissance);
+    all.dacapo = args.dacapo.clone().or(all.dacapo);
+    all
+}
+
+fn run_cells(args: &StressArgs, resumed: Option<StressFolder>) -> Result<(), Failure> {
     let facts = resumed.as_ref().map(StressFolder::facts).transpose()?;
-    let profile = profile(args, facts.as_ref())?;
+    let profile = profile(args)?;
+    let filter = match &args.filter {
+        Some(text) => Filter::parse(text).map_err(Failure::usage)?,
+        None => Filter::everything(),
+    };
     let places = Places::from_env();
-    let subjects = Subjects::find(profile.values(Dimension::Jdk), &places);
+    let workloads = Workloads::find(args.renaissance.as_deref(), args.dacapo.as_deref(), &places)?;
+    let subjects = if args.program.is_empty() {
+        Subjects::find(profile.values(Dimension::Jdk), &places)
+    } else {
+        Subjects::default()
+    };
     for missing in &subjects.missing {
         eprintln!("walkfuzz: left out: {missing}");
     }
-    let workloads = Workloads::find(args, &places)?;
     let (plan, cells) = match &facts {
         Some(facts) => (Plan::default(), facts.plan.clone()),
         None => {
-            let plan = make_plan(args, &profile, &subjects, &workloads)?;
+            let plan = make_plan(args, &profile, &filter, &subjects, &workloads)?;
             let cells = plan.cells.clone();
             (plan, cells)
         }
@@ -52,44 +100,23 @@ pub(crate) fn run(args: &StressArgs) -> Result<(), Failure> {
     }
     let sampler = sampler::find()?;
     let folder = match resumed {
-        Some(folder) => folder,
+        // Cells run elsewhere, and their records are named from there.
+        Some(folder) => folder.absolute()?,
         None => {
             let runs = std::path::absolute(&args.runs).unwrap_or_else(|_| args.runs.clone());
             StressFolder::create(&runs, &new_facts(args, &profile, &plan))?
         }
     };
-    let done: Vec<String> = folder
-        .finished()?
-        .cells
-        .into_iter()
-        .map(|cell| cell.id)
-        .collect();
-    let left: Vec<Cell> = cells
-        .iter()
-        .filter(|cell| !done.contains(&cell.id()))
-        .cloned()
-        .collect();
-    interrupt::catch();
-    // Orphans of ended cells become our children, and are waited for.
-    let _ = nix::sys::prctl::set_child_subreaper(true);
-    let progress = Progress::new(cells.len(), done.len());
-    let start = |cell: &Cell, folder: &Path| {
-        start(
-            cell, folder, &profile, &subjects, &workloads, &sampler, args,
-        )
-    };
-    let runner = Runner {
-        folder: &folder,
+    let driver = Driver {
         profile: &profile,
-        start: &start,
-        issues: KnownIssues::built_in(),
-        asked: &interrupt::seen,
-        hear: &|event| progress.hear(&event),
-        keep: args.keep,
+        subjects: &subjects,
+        workloads: &workloads,
+        sampler,
+        args,
+        seed: args.seed,
     };
-    let ended = runner.run(&left)?;
-    progress.end();
-    if ended == Ended::Done {
+    let ended = drive(&driver, &folder, &cells)?;
+    if ended != Ended::Interrupted {
         let mut facts = folder.facts()?;
         facts.finished = Some(Timestamp::now());
         folder.write_facts(&facts)?;
@@ -97,10 +124,41 @@ pub(crate) fn run(args: &StressArgs) -> Result<(), Failure> {
     conclude(args, &folder, ended)
 }
 
-fn profile(args: &StressArgs, resumed: Option<&StressFacts>) -> Result<Profile, Failure> {
-    let name = resumed.map_or(args.profile.as_str(), |facts| facts.profile.as_str());
-    let folder = profiles();
-    let mut profile = Profile::load(&folder, name).map_err(Failure::usage)?;
+/// Runs the cells that have no result yet.
+fn drive(driver: &Driver<'_>, folder: &StressFolder, cells: &[Cell]) -> Result<Ended, Failure> {
+    let finished = folder.finished()?.cells;
+    let done: HashSet<&str> = finished.iter().map(|cell| cell.id.as_str()).collect();
+    let left: Vec<Cell> = cells
+        .iter()
+        .filter(|cell| !done.contains(cell.id().as_str()))
+        .cloned()
+        .collect();
+    let _warden = watch()?;
+    let progress = Progress::new(cells.len(), cells.len() - left.len());
+    let start = |cell: &Cell, folder: &Path| driver.start(cell, folder);
+    let runner = Runner {
+        folder,
+        profile: driver.profile,
+        start: &start,
+        issues: KnownIssues::built_in(),
+        asked: &interrupt::seen,
+        hear: &|event| progress.hear(&event),
+        keep: driver.args.keep,
+    };
+    progress.show_while(|| Ok(runner.run(&left)?))
+}
+
+/// Makes this process one that ends in good order, and in any case with its cells: a second Ctrl-C ends it at once.
+fn watch() -> Result<Warden, Failure> {
+    let warden = Warden::set()?;
+    interrupt::catch_once(i32::from(INTERRUPTED));
+    // Orphans of ended cells become our children, and are waited for.
+    let _ = nix::sys::prctl::set_child_subreaper(true);
+    Ok(warden)
+}
+
+fn profile(args: &StressArgs) -> Result<Profile, Failure> {
+    let mut profile = Profile::load(&profiles(), &args.profile).map_err(Failure::usage)?;
     let limits = &mut profile.limits;
     if let Some(seconds) = args.seconds {
         let extra = limits.time_out.saturating_sub(limits.sampled);
@@ -118,7 +176,9 @@ fn profile(args: &StressArgs, resumed: Option<&StressFacts>) -> Result<Profile, 
         profile.matrix.insert(Dimension::Antagonists, only("none"));
         profile.matrix.insert(Dimension::Collector, only("default"));
         profile.matrix.insert(Dimension::Flags, only("default"));
-        profile.matrix.insert(Dimension::Jdk, only("default"));
+        profile
+            .matrix
+            .insert(Dimension::Jdk, only(workload::OWN_JDK));
     }
     Ok(profile)
 }
@@ -131,20 +191,18 @@ fn profiles() -> PathBuf {
 fn make_plan(
     args: &StressArgs,
     profile: &Profile,
+    filter: &Filter,
     subjects: &Subjects,
     workloads: &Workloads,
 ) -> Result<Plan, Failure> {
-    let filter = args
-        .filter
-        .as_deref()
-        .map_or(Ok(Filter::everything()), Filter::parse);
-    let filter = filter.map_err(Failure::usage)?;
     let mut matrix = profile.matrix.clone();
-    matrix.insert(Dimension::Jdk, subjects.versions());
-    if subjects.versions().is_empty() {
-        return Err(Failure::environment(
-            "none of the profile's JDKs is here; bring one with: walkfuzz jdk install 21",
-        ));
+    if args.program.is_empty() {
+        matrix.insert(Dimension::Jdk, subjects.versions());
+        if subjects.versions().is_empty() {
+            return Err(Failure::environment(
+                "none of the profile's JDKs is here; bring one with: walkfuzz jdk install 21",
+            ));
+        }
     }
     let impossible = |cell: &Cell| {
         launch::check(cell)
@@ -154,7 +212,7 @@ fn make_plan(
     };
     let space = Space {
         matrix: &matrix,
-        filter: &filter,
+        filter,
         exclude: &profile.exclude,
         impossible: &impossible,
     };
@@ -238,61 +296,6 @@ fn dry_run(
     crate::print(text.as_bytes())
 }
 
-fn start(
-    cell: &Cell,
-    folder: &Path,
-    profile: &Profile,
-    subjects: &Subjects,
-    workloads: &Workloads,
-    sampler: &Path,
-    args: &StressArgs,
-) -> Result<Start, String> {
-    let jdk = subjects
-        .named(&cell.jdk)
-        .ok_or_else(|| format!("JDK {} is gone", cell.jdk))?;
-    let jvm = JvmFacts {
-        version: cell.jdk.clone(),
-        vendor: jdk.implementor.clone().unwrap_or_default(),
-        build_id: jdk.identity.clone(),
-        collector: cell.collector.clone(),
-        options: launch::flag_options(profile, &cell.flags)?,
-    };
-    if cell.workload == workload::COMMAND {
-        let options = launch::sampler_options(cell, folder)?;
-        let tool = format!("-agentpath:{}={options}", sampler.display());
-        return Ok(Start {
-            words: args.program.clone(),
-            environment: vec![("JAVA_TOOL_OPTIONS".to_owned(), tool)],
-            tells: false,
-            jvm,
-            command: String::new(),
-            reader: None,
-        });
-    }
-    let program = workloads.program(cell, profile.limits.sampled)?;
-    Ok(Start {
-        words: launch::java(cell, jdk, profile, sampler, &program, folder)?,
-        environment: Vec::new(),
-        tells: program.tells,
-        jvm,
-        command: command(cell, profile),
-        reader: is_jfr(&cell.walker).then(|| workloads.reader()),
-    })
-}
-
-/// The command that runs a cell alone.
-fn command(cell: &Cell, profile: &Profile) -> String {
-    let terms: Vec<String> = Dimension::ALL
-        .iter()
-        .map(|&axis| format!("{}={}", axis.name(), cell.get(axis)))
-        .collect();
-    format!(
-        "walkfuzz stress --profile {} --keep --filter '{}'",
-        profile.name,
-        terms.join(" & ")
-    )
-}
-
 fn conclude(args: &StressArgs, folder: &StressFolder, ended: Ended) -> Result<(), Failure> {
     let results = folder.finished()?.cells;
     write_reports(folder)?;
@@ -304,72 +307,13 @@ fn conclude(args: &StressArgs, folder: &StressFolder, ended: Ended) -> Result<()
         );
         return Err(Failure::said(INTERRUPTED));
     }
-    let any = |verdict| results.iter().any(|result| result.verdict == verdict);
-    if any(Verdict::Fail) && args.fail {
+    let fails = |result: &CellResult| result.verdict == Verdict::Fail;
+    if args.fail && results.iter().any(fails) {
         return Err(Failure::said(FINDINGS));
     }
-    if any(Verdict::Pass) || any(Verdict::Known) || any(Verdict::Outside) || any(Verdict::Fail) {
+    if says_something(&results) {
         Ok(())
     } else {
         Err(Failure::said(UNKNOWN))
-    }
-}
-
-/// A stress run for people, or as JSON.
-pub(crate) fn show(folder: &StressFolder, as_json: bool, all: bool) -> Result<(), Failure> {
-    let (facts, finished) = (folder.facts()?, folder.finished()?);
-    let run = Run {
-        facts: &facts,
-        cells: &finished.cells,
-    };
-    if as_json {
-        return crate::print_json(&report::json(run));
-    }
-    let colour = report::wants_colour(
-        std::io::stdout().is_terminal(),
-        std::env::var_os("NO_COLOR").as_deref(),
-    );
-    let screen = Screen {
-        colour,
-        all,
-        folder: &folder.path().display().to_string(),
-    };
-    crate::print(report::terminal(run, &screen).as_bytes())
-}
-
-/// `report.html`, `report.json` and `junit.xml` in the run's folder.
-fn write_reports(folder: &StressFolder) -> Result<(), Failure> {
-    let (facts, finished) = (folder.facts()?, folder.finished()?);
-    let run = Run {
-        facts: &facts,
-        cells: &finished.cells,
-    };
-    let json = serde_json::to_string_pretty(&report::json(run)).map_err(Failure::environment)?;
-    let junit = report::junit(run).map_err(Failure::environment)?;
-    for (name, text) in [
-        ("report.html", report::html(run, "")),
-        ("report.json", json),
-        ("junit.xml", junit),
-    ] {
-        let path = folder.path().join(name);
-        std::fs::write(&path, text).map_err(|error| {
-            Failure::environment(format_args!("cannot write {}: {error}", path.display()))
-        })?;
-    }
-    Ok(())
-}
-
-impl From<walkfuzz_stress::store::StoreError> for Failure {
-    fn from(error: walkfuzz_stress::store::StoreError) -> Self {
-        use walkfuzz_stress::store::StoreError;
-        match error {
-            StoreError::Facts { .. } | StoreError::Schema { .. } => Self::usage(error),
-            StoreError::Read { ref source, .. }
-                if source.kind() == std::io::ErrorKind::NotFound =>
-            {
-                Self::usage(error)
-            }
-            error => Self::environment(error),
-        }
     }
 }

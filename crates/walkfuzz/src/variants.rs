@@ -22,6 +22,7 @@ use crate::failure::{Failure, INTERRUPTED, UNKNOWN};
 use crate::variants::args::VariantsArgs;
 use crate::variants::cell::{Effort, Place};
 use crate::variants::subject::Subject;
+use crate::visible::visible;
 
 /// What a cell may take at least.
 const LEAST: Duration = Duration::from_secs(3);
@@ -29,6 +30,7 @@ const LEAST: Duration = Duration::from_secs(3);
 pub(crate) fn run(args: &VariantsArgs) -> Result<(), Failure> {
     let subject = Subject::find(&args.finding, &args.runs)?;
     let (places, absent) = plan::places(args)?;
+    interrupt::catch();
     if places.is_empty() {
         return Err(Failure::environment(
             "no JDK to try it on; bring one with: walkfuzz jdk install",
@@ -39,7 +41,7 @@ pub(crate) fn run(args: &VariantsArgs) -> Result<(), Failure> {
     }
     eprintln!(
         "walkfuzz: {} on {} JVMs, at up to {} moments each",
-        subject.title,
+        visible(&subject.title),
         places.len(),
         args.moments
     );

@@ -37,7 +37,7 @@ pub use json::{Report, RunHead, json};
 pub use junit::junit;
 pub use merge::{MergeError, Merged, Part, merge};
 pub use screen::{Screen, terminal, wants_colour};
-pub use summary::{CellCounts, CodeShare, FindingGroup, Samples, Summary};
+pub use summary::{CellCounts, CodeShare, FindingGroup, Samples, Summary, crashes};
 pub use trend::{Night, NightLine, Point, Trend, TrendLine, trend};
 
 /// What was planned and what came of it.

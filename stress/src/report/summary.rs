@@ -218,7 +218,7 @@ impl Summary {
 /// Crashes of a cell, of its untouched walks: faults from which the guard recovered (without it each ends the JVM), and the walk in which the
 /// JVM ended, which is in no count of walks. Nothing for perturbed contexts.
 #[must_use]
-pub(super) fn crashes(cell: &CellResult) -> KOfN {
+pub fn crashes(cell: &CellResult) -> KOfN {
     if cell.verdict == Verdict::Outside {
         return KOfN::default();
     }

@@ -212,6 +212,10 @@ fn handle_signals(handler: Handler, stack: &mut [u8]) {
         ] {
             libc::sigaction(signal, &action, ptr::null_mut());
         }
+        // A Ctrl-C reaches the whole group; the parent hears it, and this process ends soon by itself.
+        for signal in [libc::SIGINT, libc::SIGHUP] {
+            libc::signal(signal, libc::SIG_IGN);
+        }
         let mut none: libc::sigset_t = std::mem::zeroed();
         libc::sigemptyset(&mut none);
         libc::sigprocmask(libc::SIG_SETMASK, &none, ptr::null_mut());

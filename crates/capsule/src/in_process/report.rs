@@ -116,8 +116,17 @@ impl Report {
                 "the kernel refuses the filter".to_owned(),
             )),
             (_, Status::TimedOut) => Err(InProcessError::Ended("it took too long".to_owned())),
-            (_, Status::Killed(signal)) => Err(InProcessError::Ended(format!("signal {signal}"))),
-            (_, Status::Exited(code)) => Err(InProcessError::Ended(format!("exit code {code}"))),
+            // From outside, the memory killer's included.
+            (_, Status::Killed(signal @ (libc::SIGKILL | libc::SIGTERM))) => {
+                Err(InProcessError::Ended(format!("signal {signal}")))
+            }
+            // The child itself ends in one of the ways above.
+            (_, Status::Killed(signal)) => Err(InProcessError::Refused {
+                how: format!("signal {signal}"),
+            }),
+            (_, Status::Exited(code)) => Err(InProcessError::Refused {
+                how: format!("exit code {code}"),
+            }),
         }
     }
 }

@@ -12,6 +12,7 @@ use walkfuzz_walkers::MAX_DEPTH;
 
 use crate::capsules::{Wanted, keep};
 use crate::error::HarnessError;
+use crate::interrupt;
 use crate::snapshots::{
     CAPSULE, GROUPS, SCENE, Scene, Taken, WITHOUT_FRAMES, extent, group, kind, regions,
 };
@@ -75,7 +76,7 @@ impl Session {
         let mut of_kind: BTreeMap<String, usize> = BTreeMap::new();
         let mut all = Vec::new();
         let mut failures = 0;
-        while all.len() < count && began.elapsed() < limit {
+        while all.len() < count && began.elapsed() < limit && !interrupt::seen() {
             if last.elapsed() > PATIENCE {
                 (allowed, last) = (allowed + 1, Instant::now());
             }
@@ -122,6 +123,9 @@ impl Session {
                 Err(error) => return Err(error),
             }
             self.upkeep()?;
+        }
+        if interrupt::seen() {
+            return Ok(all);
         }
         for group in missing {
             let of_group = failed.iter().filter(|((failed, _), _)| failed == group);

@@ -3,6 +3,7 @@
 use walkfuzz_context::Arch;
 
 use crate::error::HarnessError;
+use crate::same_crash::is_the_same;
 use crate::walks::is_suspicious;
 
 use super::{InputVerdict, Session};
@@ -12,16 +13,16 @@ impl Session {
     pub(super) fn run_strictly(&mut self) -> Result<InputVerdict, HarnessError> {
         for attempt in 0..self.settings.attempts {
             self.visit(attempt > 0)?;
-            let found = self
-                .report
-                .walks()
-                .iter()
-                .enumerate()
-                .find(|(_, walk)| is_suspicious(&walk.outcome));
-            if let Some((index, walk)) = found {
-                let signature =
-                    self.hunt
-                        .signature(&self.world.modules, &*self.walker, &walk.outcome);
+            let suspicious = self.report.walks().iter().enumerate();
+            let found = suspicious
+                .filter(|(_, walk)| is_suspicious(&walk.outcome))
+                .find_map(|(index, walk)| {
+                    let signature =
+                        self.hunt
+                            .signature(&self.world.modules, &*self.walker, &walk.outcome);
+                    is_the_same(&signature.to_string()).then_some((index, signature))
+                });
+            if let Some((index, signature)) = found {
                 let text = self
                     .batch
                     .walks()

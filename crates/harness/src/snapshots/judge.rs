@@ -73,7 +73,7 @@ pub(crate) fn judge(
             let same = |outcome: &WalkOutcome| {
                 crate::snapshots::hits::signature(hit, outcome).as_deref() == Some(signature)
             };
-            (perturbation, _) = search.run(&mut ground, same)?;
+            perturbation = search.run(&mut ground, same)?.perturbation;
         }
         (WalkOutcome::Breach(_), Ended::Outcome(Outcome::Frames(_))) => {}
         (_, other) => return Err(format!("the puppet's walk ends otherwise: {other}")),

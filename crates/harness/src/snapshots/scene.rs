@@ -127,7 +127,8 @@ impl Scene {
     /// # Errors
     /// It cannot be read, or is none.
     pub fn read(path: &Path) -> Result<Self, HarnessError> {
-        let failed = |what: String| HarnessError::Snapshot(format!("{}: {what}", path.display()));
+        let failed =
+            |what: String| HarnessError::SnapshotFile(format!("{}: {what}", path.display()));
         let bytes = std::fs::read(path).map_err(|error| failed(error.to_string()))?;
         serde_json::from_slice(&bytes).map_err(|error| failed(error.to_string()))
     }

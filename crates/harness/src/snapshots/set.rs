@@ -29,8 +29,9 @@ pub(crate) struct Known {
 /// Reads the folder's snapshots, in the order of their names.
 pub(crate) fn read(folder: &Path) -> Result<(Resident, Vec<Known>), HarnessError> {
     let failed = |what: String| HarnessError::Snapshot(format!("{}: {what}", folder.display()));
+    let wrong = |what: String| HarnessError::SnapshotFile(format!("{}: {what}", folder.display()));
     let entries = std::fs::read_dir(folder).map_err(|error| {
-        failed(format!(
+        wrong(format!(
             "{error}; walkfuzz snapshots take makes a folder of them"
         ))
     })?;
@@ -62,7 +63,7 @@ pub(crate) fn read(folder: &Path) -> Result<(Resident, Vec<Known>), HarnessError
         });
     }
     if known.is_empty() {
-        return Err(failed(
+        return Err(wrong(
             "no snapshots; walkfuzz snapshots take makes some".to_owned(),
         ));
     }
@@ -72,7 +73,8 @@ pub(crate) fn read(folder: &Path) -> Result<(Resident, Vec<Known>), HarnessError
 /// A capsule with the pages that it has by reference.
 pub(crate) fn read_whole(path: &Path) -> Result<Capsule, HarnessError> {
     let failed = |what: String| HarnessError::Snapshot(format!("{}: {what}", path.display()));
-    let mut capsule = Capsule::read(path).map_err(|error| failed(error.to_string()))?;
+    let wrong = |what: String| HarnessError::SnapshotFile(format!("{}: {what}", path.display()));
+    let mut capsule = Capsule::read(path).map_err(|error| wrong(error.to_string()))?;
     capsule
         .resolve(|file: &FileFacts| {
             let path = PathBuf::from(&file.path);

@@ -113,7 +113,7 @@ fn every_field_is_documented() {
         unreadable_records: 0,
         folder: "run",
     });
-    assert_documented(&summary, "## Summary: `walkfuzz report --format json`");
+    assert_documented(&summary, "## Summary: `walkfuzz report --json`");
 }
 
 #[test]
@@ -155,7 +155,29 @@ fn variants_are_documented_and_kept() {
     // An id that leads elsewhere stays in the folder.
     let path = run.write_variants(&variants).unwrap();
     assert_eq!(path.parent(), Some(&*run.path().join("variants")));
-    assert_eq!(run.variants(&variants.finding).unwrap(), Some(variants));
+    assert_eq!(
+        run.variants(&variants.finding).unwrap(),
+        Some(variants.clone())
+    );
+    // A try that ends early takes nothing away, and adds what is new.
+    let mut later = variants.clone();
+    later.moments = 50;
+    later.cells[0].state = CellState::NotRun;
+    later.cells[0].again = KOfN::new(0, 0);
+    let mut other = variants.cells[0].clone();
+    other.jdk = "25.0.3".into();
+    later.cells.insert(0, other.clone());
+    run.write_variants(&later).unwrap();
+    let kept = run.variants(&variants.finding).unwrap().unwrap();
+    assert_eq!(kept.moments, variants.moments);
+    assert_eq!(kept.cells, [other, variants.cells[0].clone()]);
+    // One of another perturbation replaces it only with more moments.
+    later.perturbation = "pc=1".into();
+    run.write_variants(&later).unwrap();
+    assert_eq!(run.variants(&variants.finding).unwrap(), Some(kept));
+    later.cells[0].again = KOfN::new(0, 100_000);
+    run.write_variants(&later).unwrap();
+    assert_eq!(run.variants(&variants.finding).unwrap(), Some(later));
     std::fs::write(path, "{").unwrap();
     assert!(run.variants("../../escaped").is_err());
 }

@@ -226,3 +226,31 @@ fn the_list_that_is_built_in_is_the_files() {
     assert!(ids(&file).len() > 20);
     assert_eq!(ids(KnownIssues::built_in()), ids(&file));
 }
+
+/// What docs/known-bugs.md says was found again is recognised by the list, by the signatures that stand there.
+#[test]
+fn what_was_found_again_is_recognised() {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../docs/known-bugs.md");
+    let text = std::fs::read_to_string(path).unwrap();
+    let (_, table) = text.split_once("## Found again").unwrap();
+    let (table, _) = table.split_once("\n## ").unwrap();
+    let mut looked = Vec::new();
+    for row in table.lines().filter(|line| line.starts_with("| ")) {
+        let row = row.replace(r"\|", "\u{1f}");
+        let cells: Vec<&str> = row.split('|').map(str::trim).collect();
+        let issue = cells[1].split([',', ' ']).next().unwrap();
+        for quoted in cells[4].split('`').filter(|text| text.starts_with("SIG")) {
+            let found = matches(&quoted.replace('\u{1f}', "|"), &[], None, None);
+            assert!(has(&found, issue).is_some(), "{issue}: {quoted}");
+            looked.push(issue.to_owned());
+        }
+    }
+    assert!(looked.len() >= 4, "{looked:?}");
+    assert!(looked.iter().any(|issue| issue == "async-profiler#73"));
+    let other = "SIGSEGV|JavaThread::pd_get_top_frame_for_signal_handler|agct";
+    let found = matches(other, &[], Some("25.0.3"), None);
+    assert_eq!(
+        has(&found, "async-profiler#73"),
+        Some(VersionMatch::Affected)
+    );
+}

@@ -59,7 +59,7 @@ pub(crate) fn run(args: &AddArgs) -> Result<(), Failure> {
         true => None,
         false => capsule::of_finding(&run, &finding)?,
     };
-    let subject = Subject::of_finding(run, &finding)?;
+    let subject = Subject::of_finding(Some(run), &finding)?;
     let entry = Entry {
         name,
         schema: SCHEMA,

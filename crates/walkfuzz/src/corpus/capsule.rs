@@ -17,55 +17,82 @@ fn path(folder: &Path, name: &str) -> PathBuf {
 }
 
 /// What a check's replay gave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum End {
+    Identical,
+    Different,
+    /// The file is no capsule, or not its entry's.
+    Damaged,
+    /// It cannot be replayed here.
+    Unknown,
+}
+
 pub(super) struct Replayed {
-    /// Whether it ended as the capsule says; nothing where it cannot be replayed here.
-    pub(super) again: Option<bool>,
+    end: End,
     pub(super) words: String,
 }
 
 impl Replayed {
+    fn new(end: End, words: String) -> Self {
+        Self { end, words }
+    }
+
+    /// Whether the crash is there.
+    pub(super) fn happens(&self) -> bool {
+        self.end == End::Identical
+    }
+
+    /// Whether the replay or the file is broken: the same code and the same memory, and something else comes of it.
+    pub(super) fn is_broken(&self) -> bool {
+        matches!(self.end, End::Different | End::Damaged)
+    }
+
     pub(super) fn verdict(&self) -> &'static str {
-        match self.again {
-            Some(true) => "identical",
-            Some(false) => "different",
-            None => "unknown",
+        match self.end {
+            End::Identical => "identical",
+            End::Different => "different",
+            End::Damaged => "damaged",
+            End::Unknown => "unknown",
         }
     }
 }
 
-/// Replays the capsule of `entry`, if it has one in `folder`.
-pub(super) fn replay(folder: &Path, entry: &Entry) -> Result<Option<Replayed>, Failure> {
+/// Replays the capsule of `entry`, if it has one in `folder`. A file that is no capsule is that entry's fault, and no other's.
+pub(super) fn replay(folder: &Path, entry: &Entry) -> Option<Replayed> {
     let file = path(folder, &entry.name);
-    if !file.is_file() {
-        return Ok(None);
+    if !file.exists() {
+        return None;
     }
     let replayed = match replay_file(&file, TIMES) {
         Ok(replayed) => replayed,
-        // A file that is no capsule is as wrong as an entry that is none.
-        Err(failure) if failure.code == USAGE => return Err(failure),
         Err(failure) => {
-            return Ok(Some(Replayed {
-                again: None,
-                words: format!("capsule: {}", failure.message),
-            }));
+            let end = if failure.code == USAGE {
+                End::Damaged
+            } else {
+                End::Unknown
+            };
+            return Some(Replayed::new(end, format!("capsule: {}", failure.message)));
         }
     };
     if replayed.signature != entry.signature {
-        return Err(Failure::usage(format_args!(
-            "{} is of another signature than its entry: {}",
+        let words = format!(
+            "capsule: {} is of another signature than its entry: {}",
             file.display(),
             replayed.signature
-        )));
+        );
+        return Some(Replayed::new(End::Damaged, words));
     }
     let KOfN { k, of } = replayed.identical;
     let mut words = format!("capsule {k} of {of}");
     if let Some(first) = replayed.differences.first() {
         words.push_str(&format!(" ({first})"));
     }
-    Ok(Some(Replayed {
-        again: Some(k == of),
-        words,
-    }))
+    let end = if k == of {
+        End::Identical
+    } else {
+        End::Different
+    };
+    Some(Replayed::new(end, words))
 }
 
 /// The capsule that goes with a new entry: the finding's, its code by reference; nothing where the finding has none. The libjvm that is

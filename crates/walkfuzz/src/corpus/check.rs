@@ -47,10 +47,15 @@ type Folder = &'static str;
 #[derive(Debug, Serialize)]
 struct Report {
     verdict: CheckVerdict,
+    /// Whether the end was asked for before all were checked.
+    interrupted: bool,
     entries: Vec<Checked>,
+    /// Names of those that were not come to.
+    not_checked: Vec<String>,
 }
 
 pub(crate) fn run(args: &CheckArgs) -> Result<(), Failure> {
+    interrupt::catch();
     let installed = Places::from_env();
     let jdks = match &args.jdk {
         Some(wanted) => vec![installed.choose(Some(wanted)).map_err(Failure::usage)?],
@@ -70,16 +75,21 @@ pub(crate) fn run(args: &CheckArgs) -> Result<(), Failure> {
     }
     let began = Instant::now();
     let mut checked = Vec::new();
+    let mut not_checked = Vec::new();
     let count = tasks.len();
     for (done, (state, entry)) in tasks.into_iter().enumerate() {
         let left = args.budget.saturating_sub(began.elapsed());
         let share = left / u32::try_from(count - done).unwrap_or(u32::MAX).max(1);
         let time = (share * 2).max(LEAST).min(left);
-        let result = if interrupt::seen() {
-            break;
-        } else {
-            check(&args.corpus, state, &entry, &jdks, time)?
-        };
+        if interrupt::seen() {
+            not_checked.push(entry.name);
+            continue;
+        }
+        let mut result = check(&args.corpus, state, &entry, &jdks, time)?;
+        if interrupt::seen() && result.verdict != CheckVerdict::Pass {
+            // What was not tried to its end says nothing of the entry.
+            result = Checked::cut_short(result, &entry);
+        }
         eprintln!("walkfuzz: {}: {}", result.entry, result.why);
         if !args.dry_run {
             settle(args, state, entry, &result)?;
@@ -96,7 +106,9 @@ pub(crate) fn run(args: &CheckArgs) -> Result<(), Failure> {
     };
     let report = Report {
         verdict,
+        interrupted: interrupt::seen(),
         entries: checked,
+        not_checked,
     };
     if args.json {
         crate::print_json(&report)?;
@@ -110,6 +122,19 @@ pub(crate) fn run(args: &CheckArgs) -> Result<(), Failure> {
         CheckVerdict::Pass => Ok(()),
         CheckVerdict::Fail => Err(Failure::said(FINDINGS)),
         CheckVerdict::Unknown => Err(Failure::said(UNKNOWN)),
+    }
+}
+
+impl Checked {
+    /// A check that a Ctrl-C ended.
+    fn cut_short(self, entry: &Entry) -> Self {
+        Self {
+            verdict: CheckVerdict::Unknown,
+            why: "unknown: interrupted".to_owned(),
+            misses: entry.misses,
+            moves_to: None,
+            ..self
+        }
     }
 }
 
@@ -155,7 +180,7 @@ fn check(
     if state == State::Seeds {
         return seed(entry, jdks, time);
     }
-    let replayed = capsule::replay(&corpus.join(state.folder()), entry)?;
+    let replayed = capsule::replay(&corpus.join(state.folder()), entry);
     let mut effort = Effort {
         moments: entry.moments,
         enough: ENOUGH,
@@ -172,7 +197,7 @@ fn check(
     let known = bad.cell.as_ref().map(|cell| cell.again);
     if let Some(replayed) = &replayed {
         bad.why = format!("{}; {}", bad.why, replayed.words);
-        if replayed.again == Some(true) {
+        if replayed.happens() {
             // The crash is there, whether its moment came up again or not.
             bad.observed = Observed::Again;
         }
@@ -190,11 +215,7 @@ fn check(
         seen.push(good);
     }
     let mut ruling = rule(state, entry.misses, observed, fixed);
-    if replayed
-        .as_ref()
-        .is_some_and(|replayed| replayed.again == Some(false))
-    {
-        // The same code and the same memory, and something else comes of it: the replay or the file is broken.
+    if replayed.as_ref().is_some_and(capsule::Replayed::is_broken) {
         ruling = Ruling {
             verdict: CheckVerdict::Fail,
             misses: entry.misses,
@@ -262,7 +283,12 @@ fn checked(state: State, entry: &Entry, seen: Vec<Seen>, ruling: Ruling) -> Chec
 
 fn text(report: &Report, dry_run: bool) -> String {
     if report.entries.is_empty() {
-        return "no entry was looked at\n".to_owned();
+        let why = if report.interrupted {
+            ": interrupted"
+        } else {
+            ""
+        };
+        return format!("no entry was looked at{why}\n");
     }
     let rows: Vec<Vec<String>> = report
         .entries
@@ -287,8 +313,13 @@ fn text(report: &Report, dry_run: bool) -> String {
             .filter(|one| one.verdict == verdict)
             .count()
     };
+    let early = match (report.interrupted, report.not_checked.len()) {
+        (false, _) => String::new(),
+        (true, 0) => "; interrupted".to_owned(),
+        (true, more) => format!("; interrupted, {more} not looked at"),
+    };
     format!(
-        "{}\n{} as expected, {} not as expected, {} unknown\n",
+        "{}\n{} as expected, {} not as expected, {} unknown{early}\n",
         table(&rows),
         count(CheckVerdict::Pass),
         count(CheckVerdict::Fail),

@@ -1,5 +1,6 @@
 //! An entry on one JVM: which JDK that is, and what was seen there.
 
+use walkfuzz_harness::interrupt;
 use walkfuzz_jvm::{Collector, Jdk, Version};
 use walkfuzz_record::{CellState, VariantCell};
 use walkfuzz_triage::corpus::{Entry, EntryJdk, Observed};
@@ -80,6 +81,9 @@ pub(super) fn try_on(
             Observed::Unknown,
             format!("no moment of its class came up on {on}"),
         ),
+        CellState::CouldNotRun | CellState::NotRun if interrupt::seen() => {
+            (Observed::Unknown, "not tried live: interrupted".to_owned())
+        }
         CellState::CouldNotRun | CellState::NotRun => {
             (Observed::Unknown, format!("not walked on {on}: {reason}"))
         }

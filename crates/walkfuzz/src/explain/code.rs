@@ -43,6 +43,14 @@ pub(crate) fn disassembly(finding: &Finding, named: Option<&Path>) -> Result<Vec
         .ok_or_else(|| format!("The code at libjvm.so+{offset:#x} cannot be read."))
 }
 
+/// The instruction among them that faulted.
+pub(crate) fn faulting(lines: &[Line]) -> Option<String> {
+    let line = lines.iter().find(|line| line.marked)?;
+    let text = line.cells.get(1)?;
+    // What it calls stands behind it.
+    Some(text.split("  <").next().unwrap_or(text).to_owned())
+}
+
 /// The finding's libjvm: named by the user, where its run had it, or found.
 fn library(finding: &Finding, site: &FaultSite, named: Option<&Path>) -> Option<SymbolTable> {
     let at = |home: PathBuf| Jdk::at(&home, Source::Named).ok();

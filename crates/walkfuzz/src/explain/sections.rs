@@ -1,13 +1,17 @@
 //! What stands on the page, section by section.
 
+mod commands;
 mod context;
 mod elsewhere;
 mod fault;
 mod memory;
 mod verdict;
 
-use walkfuzz_record::{Finding, Variants};
+use std::path::Path;
 
+use walkfuzz_record::{Finding, RunFolder, Variants};
+
+use self::commands::Target;
 use super::cause::in_short;
 use super::page::{Block, Line, Page, Section};
 
@@ -20,6 +24,10 @@ pub(crate) struct Material<'a> {
     pub(crate) variants: Option<&'a Variants>,
     /// How the user named the finding.
     pub(crate) named: &'a str,
+    /// Where runs are looked for.
+    pub(crate) runs: &'a Path,
+    /// The finding's run; none for what a capsule alone tells.
+    pub(crate) run: Option<&'a RunFolder>,
 }
 
 pub(crate) fn page(material: Material<'_>) -> Page {
@@ -48,16 +56,10 @@ pub(crate) fn page(material: Material<'_>) -> Page {
     sections.push(elsewhere::same_code(finding));
     sections.push(elsewhere::known(finding));
     sections.push(verdict::how_sure(finding));
-    sections.push(elsewhere::variants(material.variants, material.named));
+    let target = Target::of(finding, material.run, material.named, material.runs);
+    sections.push(elsewhere::variants(material.variants, &target));
     sections.push(elsewhere::place(finding));
-    sections.push(Section::new(
-        "Commands",
-        if finding.commands.is_empty() {
-            none("No input was kept: nothing runs it again.")
-        } else {
-            vec![Block::Commands(finding.commands.clone())]
-        },
-    ));
+    sections.push(commands::commands(finding, material.run, &target));
     Page {
         title: finding.title.clone(),
         sections,
@@ -72,5 +74,17 @@ fn none(why: &str) -> Vec<Block> {
 fn not_examined(what: &str) -> Vec<Block> {
     none(&format!(
         "{what} not known: the finding was not examined in a frozen copy, or comes from an older run."
+    ))
+}
+
+/// Whether the page is made of a capsule, which nobody has counted.
+fn is_capsule_alone(finding: &Finding) -> bool {
+    finding.count == 0
+}
+
+/// What only the finding in a run folder knows.
+fn not_in_a_capsule(what: &str) -> Vec<Block> {
+    none(&format!(
+        "{what} not known: a capsule tells its walk, and no more. The finding in a run folder does; `walkfuzz repro` makes one."
     ))
 }

@@ -37,7 +37,7 @@ fn block_into(text: &mut String, block: &Block) {
             for (label, value) in facts {
                 let indent = width + 2;
                 let lines = wrapped(value, indent);
-                let first = lines.trim_start();
+                let first = lines.trim_start_matches(' ');
                 let _ = write!(text, "{label:<width$}  {first}");
             }
         }

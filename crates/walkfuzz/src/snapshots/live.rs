@@ -111,7 +111,7 @@ struct Bench<'a> {
 impl Bench<'_> {
     /// The finding with what came of it, which is written down.
     fn try_one(&mut self, mut finding: Finding, time: Duration) -> Result<Finding, Failure> {
-        let subject = Subject::of_finding(self.run.clone(), &finding)?;
+        let subject = Subject::of_finding(Some(self.run.clone()), &finding)?;
         let began = Instant::now();
         finding.live.clear();
         match self.jdk(&finding) {

@@ -7,7 +7,7 @@ use clap::Args;
 
 use crate::cli::duration;
 
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 #[command(after_help = "\
 Examples:
     walkfuzz stress --profile smoke
@@ -32,7 +32,7 @@ pub(crate) struct StressArgs {
     #[arg(long, value_name = "K/N", value_parser = walkfuzz_stress::plan::parse_shard)]
     pub(crate) shard: Option<(usize, usize)>,
     /// Go on with an interrupted run: the cells of this folder that are not finished.
-    #[arg(long, value_name = "RUN", conflicts_with_all = ["shard", "seed", "program"])]
+    #[arg(long, value_name = "RUN", conflicts_with_all = ["profile", "filter", "shard", "seed", "cells", "runs", "program"])]
     pub(crate) resume: Option<PathBuf>,
     /// Cells at a time.
     #[arg(long)]
@@ -46,7 +46,7 @@ pub(crate) struct StressArgs {
     /// At most so many cells.
     #[arg(long)]
     pub(crate) cells: Option<usize>,
-    /// The plan's order.
+    /// Of the plan's order, and of what is drawn at random in each cell.
     #[arg(long, default_value_t = 1)]
     pub(crate) seed: u64,
     /// Keep the records and outputs of passing cells, too.
@@ -70,4 +70,22 @@ pub(crate) struct StressArgs {
     /// A program of yours, sampled instead of the profile's workloads.
     #[arg(last = true)]
     pub(crate) program: Vec<String>,
+}
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Merging all shards of a run gives the run in one piece. Some may be missing: the merged run says so.
+
+Examples:
+    walkfuzz merge shard-1/RUN shard-2/RUN --out night")]
+pub(crate) struct MergeArgs {
+    /// The shards' run folders.
+    #[arg(value_name = "RUN", required = true)]
+    pub(crate) runs: Vec<PathBuf>,
+    /// The folder to make; it must be new or empty.
+    #[arg(long)]
+    pub(crate) out: PathBuf,
+    /// Print the merged results as JSON; everything else goes to stderr.
+    #[arg(long)]
+    pub(crate) json: bool,
 }

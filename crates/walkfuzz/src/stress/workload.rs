@@ -11,10 +11,11 @@ use walkfuzz_stress::Cell;
 use walkfuzz_stress::launch::Program;
 
 use crate::failure::Failure;
-use crate::stress::args::StressArgs;
 
 /// The workload that stands for the user's command.
 pub(crate) const COMMAND: &str = "command";
+/// The JDK of such a command's cells: whichever it starts.
+pub(crate) const OWN_JDK: &str = "own";
 const MAIN: &str = "walkfuzz.programs.Main";
 const RECORDING: &str = "walkfuzz.programs.Recording";
 /// Our own programs, built by `scripts/build-workloads`.
@@ -59,20 +60,20 @@ struct Suite {
 }
 
 impl Workloads {
-    pub(crate) fn find(args: &StressArgs, places: &Places) -> Result<Self, Failure> {
+    /// `renaissance` and `dacapo` are the suites' jars.
+    pub(crate) fn find(
+        renaissance: Option<&Path>,
+        dacapo: Option<&Path>,
+        places: &Places,
+    ) -> Result<Self, Failure> {
         let jar = place_jar(&places.cache.join("workloads"), "programs", PROGRAMS_JAR)?;
         let java = places.choose(None)?.home.join("bin/java");
         let mut suites = BTreeMap::new();
         for (name, jar, list, sign) in [
-            (
-                "renaissance",
-                &args.renaissance,
-                "--raw-list",
-                "finagle-http",
-            ),
-            ("dacapo", &args.dacapo, "-l", "lusearch"),
+            ("renaissance", renaissance, "--raw-list", "finagle-http"),
+            ("dacapo", dacapo, "-l", "lusearch"),
         ] {
-            if let Some(jar) = jar.as_deref().filter(|jar| !jar.as_os_str().is_empty()) {
+            if let Some(jar) = jar.filter(|jar| !jar.as_os_str().is_empty()) {
                 suites.insert(name, Suite::of(name, jar, list, sign, &java)?);
             }
         }
@@ -136,7 +137,12 @@ impl Workloads {
     }
 
     /// How a cell's program is started.
-    pub(crate) fn program(&self, cell: &Cell, sampled: Duration) -> Result<Program, String> {
+    pub(crate) fn program(
+        &self,
+        cell: &Cell,
+        sampled: Duration,
+        seed: u64,
+    ) -> Result<Program, String> {
         let seconds = sampled.as_secs().max(1).to_string();
         if let Some((suite, name)) = cell.workload.split_once(':') {
             let jar = self
@@ -175,6 +181,8 @@ impl Workloads {
             words.extend(["--with".to_owned(), names.join(",")]);
         }
         words.extend(["--seconds".to_owned(), seconds]);
+        // The programs know signed seeds.
+        words.extend(["--seed".to_owned(), seed.cast_signed().to_string()]);
         Ok(Program {
             options,
             class_path,

@@ -50,14 +50,14 @@ pub(crate) const COLLECTORS: [&str; 6] = ["serial", "parallel", "g1", "z", "shen
 
 #[derive(Debug, Args)]
 #[command(after_help = "\
-FINDING is a finding's id, RUNFOLDER:ID, an artifact, or an entry of the corpus.
+FINDING is a finding's id, RUNFOLDER:ID, an artifact, a capsule, or an entry of the corpus.
 
 Examples:
     walkfuzz variants 321812653c41
     walkfuzz variants 321812653c41 --jdks 17,25 --gc g1,z --modes default,int
     walkfuzz variants corpus/regression/JDK-8313796.toml --range 17 --install")]
 pub(crate) struct VariantsArgs {
-    /// The finding, or the corpus entry.
+    /// The finding, the capsule, or the corpus entry.
     pub(crate) finding: String,
     /// JDKs, by folder or version, separated by commas; every one installed when left out.
     #[arg(long, value_delimiter = ',', conflicts_with = "range")]

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use walkfuzz_harness::interrupt;
 use walkfuzz_jvm::{Collector, Jdk};
 use walkfuzz_record::finding::hex_bytes;
 use walkfuzz_record::{CellState, KOfN, VariantCell, VariantSite};
@@ -122,7 +123,12 @@ fn cell(
         // It happened: whatever else happened does not undo that.
         (CellState::Tried, last_words)
     } else if said.controls.of == 0 && said.others == 0 {
-        let words = last_words.unwrap_or_else(|| "nothing was walked".to_owned());
+        let nothing = if interrupt::seen() {
+            "interrupted"
+        } else {
+            "nothing was walked"
+        };
+        let words = last_words.unwrap_or_else(|| nothing.to_owned());
         (CellState::CouldNotRun, Some(words))
     } else if said.controls.of == 0 {
         (CellState::NotMet, last_words)

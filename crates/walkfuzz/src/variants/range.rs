@@ -45,31 +45,22 @@ pub(crate) fn text(line: u32, cells: &[VariantCell], absent: &[String]) -> Strin
     }
     let first_bad = versions.iter().position(|(_, is)| *is == Is::Bad);
     let last_bad = versions.iter().rposition(|(_, is)| *is == Is::Bad);
-    let name = |at: Option<usize>| at.and_then(|at| versions.get(at)).map_or("none", |v| v.0);
-    let good_before = |at: usize| {
-        let before = versions.get(..at).unwrap_or_default();
-        before.iter().rposition(|(_, is)| *is == Is::Good)
-    };
-    let good_after = |at: usize| {
-        let after = versions.get(at + 1..).unwrap_or_default();
-        after
-            .iter()
-            .position(|(_, is)| *is == Is::Good)
-            .map(|found| at + 1 + found)
-    };
     let mut text = match (first_bad, last_bad) {
         (Some(first), Some(last)) => format!(
             "JDK {line}: first bad {}{}; last good before it {}; last bad {}; fixed in {}\n",
-            name(Some(first)),
+            versions[first].0,
             if first == 0 {
                 " (the oldest tried)"
             } else {
                 ""
             },
-            name(good_before(first)),
-            name(Some(last)),
-            name(good_after(last)),
+            good_before(&versions[..first]),
+            versions[last].0,
+            good_after(&versions[last + 1..]),
         ),
+        _ if cells.iter().all(|cell| cell.state != CellState::Tried) => {
+            format!("JDK {line}: not known: it was tried on no version\n")
+        }
         _ => format!("JDK {line}: not seen on any version tried\n"),
     };
     if !weak.is_empty() {
@@ -85,6 +76,28 @@ pub(crate) fn text(line: u32, cells: &[VariantCell], absent: &[String]) -> Strin
         ));
     }
     text
+}
+
+/// The last good one of the versions before the first bad one.
+fn good_before(before: &[(&str, Is)]) -> String {
+    let good = before.iter().rfind(|(_, is)| *is == Is::Good);
+    match good {
+        Some((version, _)) => (*version).to_owned(),
+        None if before.is_empty() => "none".to_owned(),
+        None => "not known".to_owned(),
+    }
+}
+
+/// The first good one of the versions behind the last bad one.
+fn good_after(after: &[(&str, Is)]) -> String {
+    let good = after.iter().position(|(_, is)| *is == Is::Good);
+    match good.and_then(|at| Some((at, after.get(at)?))) {
+        Some((0, (version, _))) => (*version).to_owned(),
+        // Those between may have it already.
+        Some((_, (version, _))) => format!("{version} at the latest"),
+        None if after.is_empty() => "none".to_owned(),
+        None => "not known".to_owned(),
+    }
 }
 
 #[cfg(test)]
@@ -135,12 +148,24 @@ mod tests {
     #[test]
     fn absence_counts_only_where_the_bug_would_have_shown() {
         let said = text(17, &cells(&[("17.0.7", 1, 1000), ("17.0.9", 0, 1000)]), &[]);
-        assert!(said.contains("fixed in none") && said.contains("too few moments to tell: 17.0.9"));
+        assert!(said.contains("last good before it none; last bad 17.0.7; fixed in not known"));
+        assert!(said.contains("too few moments to tell: 17.0.9"));
         let said = text(
             17,
             &cells(&[("17.0.7", 1, 100), ("17.0.9", 0, 0)]),
             &["17.0.2".to_owned()],
         );
-        assert!(said.contains("fixed in none") && said.contains("not installed: 17.0.2"));
+        assert!(said.contains("fixed in not known") && said.contains("not installed: 17.0.2"));
+        let of = |versions: &[(&str, u64, u64)]| text(17, &cells(versions), &[]);
+        let said = of(&[
+            ("17.0.2", 0, 0),
+            ("17.0.7", 9, 400),
+            ("17.0.9", 0, 5),
+            ("17.0.15", 0, 400),
+        ]);
+        assert!(said.contains(
+            "last good before it not known; last bad 17.0.7; fixed in 17.0.15 at the latest"
+        ));
+        assert!(of(&[("17.0.9", 0, 0)]).contains("tried on no version"));
     }
 }

@@ -9,7 +9,9 @@ use walkfuzz_record::{Finding, RunFolder};
 use walkfuzz_triage::corpus::{Entry, bytes_of_hex};
 
 use crate::failure::Failure;
-use crate::finding::find_finding;
+use crate::finding::{Named, named};
+use crate::finding_of_capsule::finding_of_capsule;
+use crate::replay::read;
 
 /// A finding or a corpus entry.
 #[derive(Clone, Debug)]
@@ -30,18 +32,16 @@ pub(crate) struct Subject {
 }
 
 impl Subject {
-    /// What `text` names: an entry of the corpus if it is a TOML file, else a finding.
+    /// What `text` names: a finding, an entry of the corpus, or a capsule.
     pub(crate) fn find(text: &str, runs: &Path) -> Result<Self, Failure> {
-        let path = Path::new(text);
-        if path
-            .extension()
-            .is_some_and(|extension| extension == "toml")
-        {
-            let entry = Entry::read(path).map_err(Failure::usage)?;
-            return Ok(Self::of_entry(&entry));
+        match named(text, runs)? {
+            Named::Entry(_, entry) => Ok(Self::of_entry(&entry)),
+            Named::Finding(run, finding) => Self::of_finding(Some(run), &finding),
+            Named::Capsule(file) => {
+                let finding = finding_of_capsule(&file, &read(&file)?, None)?;
+                Self::of_finding(None, &finding)
+            }
         }
-        let (run, finding) = find_finding(text, runs)?;
-        Self::of_finding(run, &finding)
     }
 
     pub(crate) fn of_entry(entry: &Entry) -> Self {
@@ -58,7 +58,8 @@ impl Subject {
         }
     }
 
-    pub(crate) fn of_finding(run: RunFolder, finding: &Finding) -> Result<Self, Failure> {
+    /// `run`: where its input is, and its grid is kept.
+    pub(crate) fn of_finding(run: Option<RunFolder>, finding: &Finding) -> Result<Self, Failure> {
         let name = |known: &str| Failure::usage(format_args!("finding {} {known}", finding.id));
         // The class of a dead process's context is what its record says of it, and "unknown" is any.
         let kind = BlobKind::ALL
@@ -73,11 +74,12 @@ impl Subject {
             title: finding.title.clone(),
             signature: finding.signature.clone(),
             instruction: String::new(),
-            batch: batch(&run, finding).ok_or_else(|| name("has no input that could be tried"))?,
+            batch: batch(run.as_ref(), finding)
+                .ok_or_else(|| name("has no input that could be tried"))?,
             kind,
             offset,
             engine: engine(&finding.engine),
-            run: Some(run),
+            run,
         })
     }
 
@@ -118,12 +120,13 @@ fn engine(name: &str) -> &'static str {
 }
 
 /// The finding's smallest input: its artifact if it is there, else the perturbation alone.
-fn batch(run: &RunFolder, finding: &Finding) -> Option<Batch> {
+fn batch(run: Option<&RunFolder>, finding: &Finding) -> Option<Batch> {
     let hash = finding.input.artifact_sha256.as_deref();
     // The name comes from a file: nothing but a hash is looked up.
     let hash =
         hash.filter(|hash| hash.len() == 64 && hash.bytes().all(|digit| digit.is_ascii_hexdigit()));
-    let kept = hash.and_then(|hash| std::fs::read(run.artifacts().join(hash)).ok());
+    let kept = hash.zip(run);
+    let kept = kept.and_then(|(hash, run)| std::fs::read(run.artifacts().join(hash)).ok());
     let mut batch = match kept {
         Some(bytes) => Batch::decode(&bytes),
         None => {

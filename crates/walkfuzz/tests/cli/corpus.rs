@@ -241,6 +241,55 @@ fn a_missing_jdk_is_unknown_and_changes_nothing() {
     );
 }
 
+/// One capsule that is none is its entry's fault; the others are judged.
+#[test]
+fn a_damaged_capsule_fails_its_entry_alone() {
+    let corpus = folder();
+    let rest =
+        "expected = \"crash\"\nsignature = \"SIGSEGV|x|agct\"\n[jdk]\nversion = \"11.0.99\"\n";
+    for name in ["a", "b", "c"] {
+        entry(corpus.path(), "crashing", name, "untouched", rest);
+    }
+    fs::write(corpus.path().join("crashing/b.wfcap"), "no capsule").unwrap();
+    let (code, report, _) = check(corpus.path(), &[]);
+    assert_eq!(code, Some(1), "{report}");
+    let entries = report["entries"].as_array().unwrap();
+    let verdicts: Vec<&Value> = entries.iter().map(|one| &one["verdict"]).collect();
+    assert_eq!(verdicts, ["unknown", "fail", "unknown"], "{report}");
+    assert_eq!(entries[1]["capsule"], "damaged");
+    let why = entries[1]["why"].as_str().unwrap();
+    assert!(why.contains("b.wfcap: the file is no zstd stream"), "{why}");
+}
+
+/// The corpus's capsules can be minimised: they say what their context was before it was perturbed.
+#[test]
+#[cfg_attr(not(target_arch = "x86_64"), ignore = "the capsules are of x86_64")]
+fn the_corpus_has_capsules_that_can_be_minimised() {
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus/crashing");
+    let mut looked = 0;
+    for file in fs::read_dir(corpus).unwrap().flatten() {
+        let path = file.path();
+        if path.extension().is_none_or(|end| end != "wfcap") {
+            continue;
+        }
+        let facts = walkfuzz_capsule::Capsule::read(&path).unwrap().facts;
+        assert!(facts.perturbed.is_some(), "{}", path.display());
+        looked += 1;
+        let output = walkfuzz().args(["minimise", "--json"]).arg(&path).output();
+        let output = output.unwrap();
+        if output.status.code() == Some(4) {
+            eprintln!("skip: {}", String::from_utf8_lossy(&output.stderr).trim());
+            continue;
+        }
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        let said = json(&output.stdout);
+        // A perturbation that changes nothing would be no finding.
+        assert_ne!(said["after"]["perturbation"], "fp+=0", "{said}");
+        assert!(said["walks"].as_u64().unwrap() > 0, "{said}");
+    }
+    assert!(looked > 0);
+}
+
 #[test]
 fn bad_entries_and_names_are_wrong_usage() {
     let home = folder();

@@ -16,7 +16,9 @@ fn runs() -> PathBuf {
 
 fn page(finding: &str, runs: &Path, more: &[&str]) -> String {
     let mut command = walkfuzz();
-    command.args(["explain", finding, "--runs"]).arg(runs);
+    // Seen from the folder itself, so that each machine has the same commands.
+    command.args(["explain", finding, "--runs", "."]);
+    command.current_dir(runs);
     // No JDK is looked for, so that each machine gives the same page.
     let home = folder();
     command.env_clear().env("HOME", home.path()).args(more);
@@ -122,7 +124,7 @@ fn recorded_variants_are_a_table() {
             "25.0.3 g1 c2 could not run: no such collector",
         ]
     );
-    assert!(!text.contains("walkfuzz variants"));
+    assert!(!text.contains("Not tried on other JVMs"));
 }
 
 #[test]
@@ -147,6 +149,136 @@ fn markup_in_a_finding_stays_text() {
         "{title}"
     );
     assert!(markdown.contains("````sh\n"), "{markdown}");
+}
+
+#[test]
+fn what_commands_a_terminal_is_shown() {
+    let mut finding = examined();
+    finding.title = "a\x1b[31mred\x07\u{9b}2J".to_owned();
+    finding.input.perturbation = "\x1b]0;title\x07".to_owned();
+    let (base, _) = run_of(&finding);
+    for format in ["text", "markdown", "html"] {
+        let page = page(EXAMINED, base.path(), &["--format", format]);
+        assert!(
+            !page.contains(|c: char| c.is_control() && c != '\n'),
+            "{page:?}"
+        );
+        assert!(page.contains("red"));
+    }
+    for words in [
+        &["report", "--runs"][..],
+        &["report", "--findings", "--runs"],
+    ] {
+        let output = walkfuzz().args(words).arg(base.path()).output().unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert!(text.contains("[31mred"), "{text:?}");
+        assert!(
+            !text.contains(|c: char| c.is_control() && c != '\n'),
+            "{text:?}"
+        );
+    }
+}
+
+/// A later run that has the same finding does not hide where it was tried.
+#[test]
+fn variants_of_all_runs_are_shown() {
+    let finding = examined();
+    let (base, tried) = run_of(&finding);
+    let grid = |jdk: &str, state, again: u64| Variants {
+        schema: SCHEMA,
+        finding: finding.id.clone(),
+        signature: finding.signature.clone(),
+        perturbation: finding.input.perturbation.clone(),
+        kind: None,
+        offset: None,
+        moments: 100,
+        made: finding.last_seen,
+        cells: vec![VariantCell {
+            jdk: jdk.to_owned(),
+            build_id: String::new(),
+            collector: "g1".to_owned(),
+            mode: "c2".to_owned(),
+            state,
+            reason: None,
+            again: KOfN::new(again, 100),
+            frozen: None,
+            others: 0,
+            controls: KOfN::new(100, 100),
+            deaths: 0,
+            sites: Vec::new(),
+            seconds: 1.0,
+        }],
+    };
+    tried
+        .write_variants(&grid("17.0.7", CellState::Tried, 31))
+        .unwrap();
+    let facts = tried.facts().unwrap();
+    let later = RunFolder::create(base.path(), &facts).unwrap();
+    later.append_finding(&finding).unwrap();
+    let shows = || page(EXAMINED, base.path(), &[]).contains("31 of 100 moments");
+    assert!(shows());
+    later
+        .write_variants(&grid("17.0.7", CellState::NotRun, 0))
+        .unwrap();
+    assert!(shows());
+    later
+        .write_variants(&grid("25.0.3", CellState::Tried, 7))
+        .unwrap();
+    let text = page(EXAMINED, base.path(), &[]);
+    assert!(
+        text.contains("31 of 100") && text.contains("7 of 100"),
+        "{text}"
+    );
+}
+
+/// An entry of the corpus and its capsule tell what they know, without a run folder and a JVM.
+#[test]
+#[cfg_attr(not(target_arch = "x86_64"), ignore = "the capsules are of x86_64")]
+fn entries_and_capsules_have_a_page() {
+    let home = folder();
+    let corpus = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../corpus");
+    let name = "17.0.15-JavaThread.pd_get_top_frame";
+    for end in ["toml", "wfcap"] {
+        let file = corpus.join(format!("crashing/{name}.{end}"));
+        fs::copy(&file, home.path().join(format!("{name}.{end}"))).unwrap();
+    }
+    let text = |file: &str| page(file, home.path(), &[]);
+    let of_entry = text(&format!("{name}.toml"));
+    for part in [
+        "SIGSEGV in JavaThread::pd_get_top_frame",
+        "T4: not shown",
+        "Memory that the outcome needs",
+        "rip of the walked context",
+        "looks like async-profiler#73",
+        &format!("walkfuzz repro {name}.toml"),
+        &format!("walkfuzz export {name}.toml"),
+        &format!("walkfuzz variants {name}.toml"),
+    ] {
+        assert!(of_entry.contains(part), "{part}: {of_entry}");
+    }
+    let of_capsule = text(&format!("{name}.wfcap"));
+    assert!(of_capsule.contains(&format!("walkfuzz replay {name}.wfcap")));
+    fs::remove_file(home.path().join(format!("{name}.toml"))).unwrap();
+    let alone = text(&format!("{name}.wfcap"));
+    assert!(alone.contains("this page is made of a capsule"), "{alone}");
+
+    // What takes a finding otherwise takes them as well, and says what it cannot do with them.
+    let run = |words: &[&str]| {
+        let mut command = walkfuzz();
+        command.current_dir(&home).args(words);
+        command
+    };
+    let capsule = format!("{name}.wfcap");
+    let mut export = run(&["export", &capsule, "--out", "out"]);
+    export.assert().code(0);
+    assert!(home.path().join("out/agent.c").is_file());
+    let regression = corpus.join("regression/JDK-8313796.toml");
+    let regression = regression.to_str().unwrap();
+    for subcommand in ["explain", "export"] {
+        let sentence =
+            "has no capsule beside it, and an entry alone says too little; walkfuzz repro";
+        fails(&mut run(&[subcommand, regression]), 2, sentence);
+    }
 }
 
 #[test]

@@ -14,5 +14,8 @@ mod replay_refused;
 mod repros;
 mod shared_code;
 mod steps;
+mod stress_refused;
+mod stress_runs;
+mod stress_support;
 mod support;
 mod usage;

@@ -193,24 +193,30 @@ fn a_path_in_a_capsule_is_never_opened() {
     assert_eq!(left, 3, "nothing is written");
 }
 
-#[test]
-#[cfg_attr(not(target_arch = "x86_64"), ignore = "replays on x86_64 only")]
-fn a_capsule_that_calls_execve_is_refused_in_both_lanes() {
-    let home = folder();
+/// A capsule whose walk runs this code.
+fn with_code(folder: &Path, bytes: &[u8]) -> PathBuf {
     let mut capsule = example();
     for page in capsule.pages.values_mut() {
         page.entry = Content::Zero;
     }
     let at = capsule.facts.entry.function.0;
     let mut code = [0; 4096];
-    // mov eax, 59; syscall
-    for (offset, byte) in ((at % 4096) as usize..).zip([0xb8, 59, 0, 0, 0, 0x0f, 0x05]) {
-        code[offset] = byte;
+    for (offset, byte) in ((at % 4096) as usize..).zip(bytes) {
+        code[offset] = *byte;
     }
     let page = capsule.pages.get_mut(&(at & !4095)).unwrap();
     page.entry = Content::Bytes(Box::new(code));
-    let file = home.path().join("execve.wfcap");
+    let file = folder.join("code.wfcap");
     capsule.write(&file).unwrap();
+    file
+}
+
+#[test]
+#[cfg_attr(not(target_arch = "x86_64"), ignore = "replays on x86_64 only")]
+fn a_capsule_that_calls_execve_is_refused_in_both_lanes() {
+    let home = folder();
+    // mov eax, 59; syscall
+    let file = with_code(home.path(), &[0xb8, 59, 0, 0, 0, 0x0f, 0x05]);
     for more in [&[][..], &["--loop"], &["--in-process"]] {
         let mut command = walkfuzz();
         command.arg("replay").arg(&file).args(more);
@@ -220,4 +226,79 @@ fn a_capsule_that_calls_execve_is_refused_in_both_lanes() {
             "refused: its walk wants to make system call 59",
         );
     }
+}
+
+/// The fast lane's child may still end; and a call of the kernel as 32-bit programs make it kills. Neither is the machine's fault.
+#[test]
+#[cfg_attr(not(target_arch = "x86_64"), ignore = "replays on x86_64 only")]
+fn a_capsule_that_ends_the_fast_lane_is_refused() {
+    let home = folder();
+    for code in [
+        // mov eax, 231 (exit_group); xor edi, edi; syscall
+        &[0xb8, 231, 0, 0, 0, 0x31, 0xff, 0x0f, 0x05][..],
+        // mov eax, 1 (exit, as 32-bit programs number it); int 0x80
+        &[0xb8, 1, 0, 0, 0, 0xcd, 0x80],
+    ] {
+        let file = with_code(home.path(), code);
+        let mut command = walkfuzz();
+        command.arg("replay").arg(&file).arg("--in-process");
+        fails(
+            &mut command,
+            2,
+            "refused: its walk ended the sandboxed process",
+        );
+    }
+}
+
+#[test]
+#[cfg_attr(not(target_arch = "x86_64"), ignore = "replays on x86_64 only")]
+fn a_ctrl_c_ends_with_what_there_is() {
+    let home = folder();
+    let file = capsule(home.path());
+    for more in [&[][..], &["--loop"], &["--in-process"]] {
+        let mut command = std::process::Command::new(walkfuzz().get_program());
+        command.args(["replay", "--json", "--times", "1000000000"]);
+        let child = command
+            .args(more)
+            .arg(&file)
+            .stdout(std::process::Stdio::piped())
+            .stderr(std::process::Stdio::piped())
+            .spawn()
+            .unwrap();
+        std::thread::sleep(std::time::Duration::from_millis(700));
+        let pid = nix::unistd::Pid::from_raw(i32::try_from(child.id()).unwrap());
+        nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGINT).unwrap();
+        let output = child.wait_with_output().unwrap();
+        assert_eq!(output.status.code(), Some(130), "{more:?} {output:?}");
+        let said = crate::support::json(&output.stdout);
+        assert_eq!(said["interrupted"], true, "{said}");
+        let walks = said["times"].as_u64().unwrap();
+        assert!(walks > 0 && walks < 1_000_000_000, "{more:?} {said}");
+    }
+}
+
+#[test]
+fn with_json_a_refusal_is_an_answer_too() {
+    let home = folder();
+    let file = home.path().join("walk.wfcap");
+    example().write(&file).unwrap();
+    let answer = |word: &str, file: &Path, code: i32| {
+        let output = walkfuzz().arg(word).arg(file).arg("--json").output();
+        let output = output.unwrap();
+        assert_eq!(output.status.code(), Some(code), "{output:?}");
+        let said = crate::support::json(&output.stdout);
+        assert_eq!(said["exit_code"], code);
+        let errors = String::from_utf8(output.stderr).unwrap();
+        let error = said["error"].as_str().unwrap().to_owned();
+        assert_eq!(errors, format!("error: {error}\n"));
+        (said["verdict"].clone(), error)
+    };
+    if cfg!(target_arch = "x86_64") {
+        let (verdict, error) = answer("replay", &file, 4);
+        assert_eq!(verdict, "unknown");
+        assert!(error.contains("needs build id abcd"), "{error}");
+    }
+    let (verdict, error) = answer("minimise", &capsule(home.path()), 2);
+    assert_eq!(verdict, "error");
+    assert!(error.contains("cannot be minimised: "), "{error}");
 }

@@ -47,6 +47,47 @@ fn wrong_usage_is_code_2() {
 }
 
 #[test]
+fn a_budget_has_bounds() {
+    for (budget, sentence) in [
+        ("999999999999h", "at most 720h"),
+        ("721h", "at most 720h"),
+        ("0s", "at least 1s"),
+        ("soon", "a time such as 90s"),
+    ] {
+        walkfuzz()
+            .args(["repro", "nothing", "--budget", budget])
+            .assert()
+            .code(2)
+            .stdout("")
+            .stderr(contains(sentence));
+    }
+}
+
+#[test]
+fn folders_without_snapshots_are_wrong_usage() {
+    let home = folder();
+    let walk = |folder: &str| {
+        let mut command = walkfuzz();
+        command
+            .current_dir(&home)
+            .args(["snapshots", "walk", "--no-live", "--snapshots", folder]);
+        command
+    };
+    fails(&mut walk("nowhere"), 2, "no snapshots in nowhere: ");
+    fs::create_dir(home.path().join("empty")).unwrap();
+    fails(&mut walk("empty"), 2, "it holds no .wfcap file");
+    if cfg!(target_arch = "x86_64") {
+        fs::create_dir(home.path().join("damaged")).unwrap();
+        fs::write(home.path().join("damaged/one.wfcap"), "no capsule").unwrap();
+        fails(
+            &mut walk("damaged"),
+            2,
+            "one.wfcap: the file is no zstd stream",
+        );
+    }
+}
+
+#[test]
 fn fuzz_is_found_from_any_folder_of_the_checkout() {
     let Some(jdk) = jdk() else { return };
     if Program::new("cargo")
@@ -176,6 +217,8 @@ fn the_reference_names_what_exists() {
         "step",
         "report",
         "repro",
+        "stress",
+        "merge",
         "replay",
         "explain",
         "export",

@@ -4,7 +4,7 @@ use walkfuzz_context::Arch;
 use walkfuzz_record::Finding;
 use walkfuzz_record::finding::FindingMoment;
 
-use super::{none, not_examined};
+use super::{is_capsule_alone, none, not_examined, not_in_a_capsule};
 use crate::explain::cause::code;
 use crate::explain::page::{Block, Line, Section};
 
@@ -12,6 +12,9 @@ pub(super) fn thread(finding: &Finding) -> Section {
     let Some(moment) = &finding.moment else {
         return Section::new("What the thread was doing", not_examined("That is"));
     };
+    if is_capsule_alone(finding) {
+        return Section::new("What the thread was doing", not_in_a_capsule("That is"));
+    }
     let instruction =
         |text: &Option<String>| text.clone().unwrap_or_else(|| "not readable".to_owned());
     let facts = vec![

@@ -1,9 +1,11 @@
 //! Who else meets it: other callers of the code, known issues, other JVMs; and on which JVM and machine it was found.
 
+use walkfuzz_context::Tier;
 use walkfuzz_record::{CellState, Finding, VariantCell, Variants};
 use walkfuzz_triage::{JdkVersion, Kind, Signature, is_agct_alone, knows_release, shared_code};
 
-use super::none;
+use super::commands::Target;
+use super::{is_capsule_alone, none};
 use crate::explain::page::{Block, Line, Section};
 use crate::finding_words::looks_like;
 
@@ -48,7 +50,7 @@ pub(super) fn same_code(finding: &Finding) -> Section {
             )),
         );
     }
-    let blocks = match shared_code(function, feature) {
+    let mut blocks = match shared_code(function, feature) {
         None => none(&format!(
             "{function} is not known to be shared with JFR's sampler or JVMTI GetStackTrace."
         )),
@@ -73,6 +75,13 @@ pub(super) fn same_code(finding: &Finding) -> Section {
             })
             .collect(),
     };
+    let is_shared = shared_code(function, feature).is_some_and(|sharings| !sharings.is_empty());
+    if is_shared && finding.tier == Tier::T4.name() {
+        blocks.extend(none(
+            "The tier is T4: nothing shows that a thread can be in this state, and so nothing shows that these walkers ever meet it. \
+             What they share is the code, not the crash.",
+        ));
+    }
     Section::new(title, blocks)
 }
 
@@ -86,11 +95,11 @@ pub(super) fn known(finding: &Finding) -> Section {
     Section::new("Known issues", blocks)
 }
 
-pub(super) fn variants(variants: Option<&Variants>, named: &str) -> Section {
+pub(super) fn variants(variants: Option<&Variants>, target: &Target) -> Section {
     let blocks = match variants {
         None => vec![
             Block::Text("Not tried on other JVMs yet.".to_owned()),
-            Block::Commands(vec![format!("walkfuzz variants {named}")]),
+            Block::Commands(vec![target.command("variants")]),
         ],
         Some(variants) => {
             let rows = variants.cells.iter().map(|cell| {
@@ -148,10 +157,14 @@ pub(super) fn place(finding: &Finding) -> Section {
         ("engine", finding.engine.clone()),
         (
             "machine",
-            format!(
-                "{}, Linux {}, {} CPUs{emulated}",
-                machine.arch, machine.kernel, machine.cpus
-            ),
+            if is_capsule_alone(finding) {
+                machine.arch.clone()
+            } else {
+                format!(
+                    "{}, Linux {}, {} CPUs{emulated}",
+                    machine.arch, machine.kernel, machine.cpus
+                )
+            },
         ),
     ];
     Section::new("JVM and machine", vec![Block::Facts(facts)])

@@ -73,6 +73,10 @@ pub(super) fn backtrace(finding: &Finding) -> Section {
         .as_ref()
         .map_or(&[][..], |site| &site.backtrace);
     let blocks = if frames.is_empty() {
+        if super::is_capsule_alone(finding) {
+            let gdb = "Not kept: gdb shows it (`zstd -d FILE -o walk.core; gdb -c walk.core -ex sharedlibrary -ex bt`).";
+            return Section::new("Native backtrace", none(gdb));
+        }
         none("None: walks that fault or hang have one, once they were examined in a frozen copy.")
     } else {
         let lines = frames.iter().enumerate();

@@ -3,7 +3,7 @@
 use walkfuzz_record::Finding;
 use walkfuzz_record::finding::MemoryWord;
 
-use super::not_examined;
+use super::{is_capsule_alone, not_examined, not_in_a_capsule};
 use crate::explain::page::{Block, Line, Section};
 
 /// Words that decide. None for a finding without a capsule, or from an older run.
@@ -46,6 +46,9 @@ pub(super) fn memory(finding: &Finding) -> Section {
     let Some(moment) = &finding.moment else {
         return Section::new(title, not_examined("It is"));
     };
+    if is_capsule_alone(finding) {
+        return Section::new(title, not_in_a_capsule("More than that is"));
+    }
     let rows = moment.words.iter().map(|word| {
         let mut places = word.place.split(", ");
         let accessed = places.any(|place| place == "accessed" || place.starts_with("accessed ("));

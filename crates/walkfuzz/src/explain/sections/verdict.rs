@@ -3,7 +3,7 @@
 use walkfuzz_context::Tier;
 use walkfuzz_record::{Finding, FindingVerdict};
 
-use super::none;
+use super::{is_capsule_alone, none};
 use crate::explain::page::{Block, Section};
 use crate::finding_words::{meaning, reliability, witness};
 
@@ -22,7 +22,11 @@ pub(super) fn verdict(finding: &Finding) -> Section {
         ("id", finding.id.clone()),
         (
             "seen",
-            format!("{} times, first {}", finding.count, finding.first_seen),
+            if is_capsule_alone(finding) {
+                "not counted: this page is made of a capsule".to_owned()
+            } else {
+                format!("{} times, first {}", finding.count, finding.first_seen)
+            },
         ),
     ];
     if finding.tainted {
