@@ -30,10 +30,17 @@ pub(crate) fn folder() -> TempDir {
     tempfile::tempdir().expect("a temporary folder can be made")
 }
 
-/// One sentence on stderr, and nothing on stdout.
+/// One sentence on stderr, and nothing on stdout; with `--json` an answer that says no more.
 pub(crate) fn fails(command: &mut Command, code: i32, sentence: &str) {
     let errors = contains("error: ").count(1).and(contains(sentence));
-    command.assert().code(code).stdout("").stderr(errors);
+    let json = command.get_args().any(|word| word == "--json");
+    let ended = command.assert().code(code).stderr(errors);
+    if json {
+        let answer = self::json(&ended.get_output().stdout);
+        assert_eq!(answer["exit_code"], code, "{answer}");
+    } else {
+        ended.stdout("");
+    }
 }
 
 /// A JDK to walk, or a visible reason to skip.
