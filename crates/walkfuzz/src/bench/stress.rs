@@ -79,9 +79,18 @@ struct HandlerFile {
 
 pub(crate) fn measure(bench: &Bench<'_>) -> Result<(Vec<Figure>, Sampling), Failure> {
     let stage = Stage::new(bench)?;
+    let before = machine();
     let (mut figures, clocks, handler) = clocks::measure(&stage)?;
     let (more, costs) = costs::measure(&stage, handler)?;
     figures.extend(more);
+    figures.extend(stolen(before, machine()).map(|share| {
+        Figure::new(
+            PART,
+            "of the machine's busy time taken by its host",
+            share,
+            "%",
+        )
+    }));
     Ok((figures, Sampling { clocks, costs }))
 }
 
@@ -131,6 +140,32 @@ impl<'a> Stage<'a> {
     }
 }
 
+/// Ticks that the machine's CPUs were busy, and those of them that its host gave to others.
+fn machine() -> Option<(u64, u64)> {
+    ticks(&std::fs::read_to_string("/proc/stat").ok()?)
+}
+
+/// Of the first line: `cpu USER NICE SYSTEM IDLE IOWAIT IRQ SOFTIRQ STEAL ...`.
+fn ticks(stat: &str) -> Option<(u64, u64)> {
+    let line = stat.lines().next()?.strip_prefix("cpu ")?;
+    let numbers: Vec<u64> = line
+        .split_whitespace()
+        .take(8)
+        .map_while(|word| word.parse().ok())
+        .collect();
+    let [user, nice, system, _, _, irq, soft, steal] = numbers[..] else {
+        return None;
+    };
+    Some((user + nice + system + irq + soft + steal, steal))
+}
+
+/// In percent. What the host takes counts as CPU time of the thread that it took it from: fewer samples come in that.
+fn stolen(before: Option<(u64, u64)>, after: Option<(u64, u64)>) -> Option<f64> {
+    let ((busy_before, stolen_before), (busy, stolen)) = (before?, after?);
+    let busy = busy.checked_sub(busy_before).filter(|busy| *busy > 0)?;
+    Some(100.0 * stolen.saturating_sub(stolen_before) as f64 / busy as f64)
+}
+
 impl SideFile {
     fn read(record: &Path) -> Result<Self, Failure> {
         let mut path = record.as_os_str().to_owned();
@@ -165,5 +200,20 @@ fn async_profiler() -> Result<PathBuf, String> {
 impl Sampling {
     pub(crate) fn for_people(&self) -> String {
         clocks::for_people(&self.clocks) + &costs::for_people(&self.costs)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_a_host_takes_is_a_share_of_busy_time() {
+        let before = ticks("cpu  100 0 0 900 5 0 0 10 0 0\ncpu0 1\n");
+        let after = ticks("cpu  150 10 15 950 5 0 0 35 0 0\n");
+        assert_eq!(before, Some((110, 10)));
+        assert_eq!(stolen(before, after), Some(25.0));
+        assert_eq!(stolen(before, before), None);
+        assert_eq!(ticks("cpu  1 2 3\n"), None);
     }
 }
