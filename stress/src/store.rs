@@ -8,8 +8,9 @@
 //! ```
 
 use std::collections::BTreeSet;
-use std::fs::{self, OpenOptions};
+use std::fs::{self, File, OpenOptions};
 use std::io::Write as _;
+use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
@@ -258,9 +259,15 @@ impl StressFolder {
         })?;
         line.push('\n');
         let mut options = OpenOptions::new();
-        let file = options.create(true).append(true).open(&path);
-        file.and_then(|mut file| file.write_all(line.as_bytes()))
-            .map_err(|source| write_error(&path, source))
+        let file = options.create(true).read(true).append(true).open(&path);
+        file.and_then(|mut file| {
+            // A killed run may have left half a line: it spoils itself alone.
+            if !ends_a_line(&file)? {
+                line.insert(0, '\n');
+            }
+            file.write_all(line.as_bytes())
+        })
+        .map_err(|source| write_error(&path, source))
     }
 
     /// The finished cells; of a cell that ran twice, the last.
@@ -293,6 +300,16 @@ impl StressFolder {
         finished.cells.reverse();
         Ok(finished)
     }
+}
+
+/// Whether what is appended to the file begins a line.
+fn ends_a_line(file: &File) -> std::io::Result<bool> {
+    let length = file.metadata()?.len();
+    let mut last = [b'\n'];
+    if let Some(at) = length.checked_sub(1) {
+        file.read_exact_at(&mut last, at)?;
+    }
+    Ok(last == [b'\n'])
 }
 
 fn write_error(path: &Path, source: std::io::Error) -> StoreError {
