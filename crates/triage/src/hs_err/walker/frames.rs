@@ -5,10 +5,12 @@ use walkfuzz_symbols::short_name;
 use crate::hs_err::{Frame, FrameKind};
 
 /// Functions by which a walker is known on a stack, by how their short names begin, and the walker's name.
-const WALKERS: [(&str, &str); 19] = [
+const WALKERS: [(&str, &str); 20] = [
     ("AsyncGetCallTrace", "agct"),
     ("AsyncGetStackTrace", "asgst"),
     ("ASGST_", "asgst"),
+    // Before JfrThreadSampling, which calls it.
+    ("drain_enqueued_cpu_time_requests", "jfr-cpu"),
     ("JfrStackTrace::record_async", "jfr"),
     ("JfrThreadSampl", "jfr"),
     ("JfrSamplerThread", "jfr"),
