@@ -122,7 +122,9 @@ impl Subjects {
 /// What a JVM says against options.
 fn ask(jdk: &Jdk, arguments: &[String]) -> Answer {
     let mut command = Command::new(jdk.home.join("bin/java"));
-    command.args(arguments).arg("-version").stdin(Stdio::null());
+    // Interpreted, whatever the options say of that: -Xcomp would compile a whole start for an answer.
+    command.args(arguments).args(["-Xint", "-version"]);
+    command.stdin(Stdio::null());
     match command.output() {
         Ok(output) if output.status.success() => None,
         Ok(output) => {
