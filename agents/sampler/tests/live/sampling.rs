@@ -78,7 +78,12 @@ fn perturbed_walks_are_kept_apart() {
     assert!(in_java > 20, "{in_java} of {}", natural.walks());
     assert!(perturbed.walks() > in_java);
     assert!(perturbed.walks() <= 3 * in_java);
-    assert!(perturbed.codes().len() > natural.codes().len().min(2));
+    // They are perturbed: many find nothing to walk.
+    assert!(
+        perturbed.frames() < perturbed.walks() / 10 * 9,
+        "{:?}",
+        perturbed.codes()
+    );
 }
 
 #[test]
