@@ -18,6 +18,7 @@ mod fuzz;
 mod in_jvm;
 mod jdk;
 mod minimise;
+mod one_core;
 mod replay;
 mod report;
 mod repro;

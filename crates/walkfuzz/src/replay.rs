@@ -16,6 +16,7 @@ use walkfuzz_symbols::SymbolTable;
 use self::answer::{Answer, Tally, screen};
 use crate::cli::ReplayArgs;
 use crate::failure::{ENVIRONMENT, Failure, INTERRUPTED, UNKNOWN};
+use crate::one_core::on_one_core;
 use crate::{print, print_json};
 
 /// The library of which pages are taken by reference.
@@ -39,12 +40,14 @@ pub(crate) fn run(args: &ReplayArgs) -> Result<(), Failure> {
         walk_fast(&capsule, args, &mut tally)?;
         "in-process"
     } else if args.looped {
-        let mut puppet = Puppet::new(&capsule)?;
-        tally.count_until(args.times, interrupt::seen, || puppet.walk())?;
+        on_one_core(|| {
+            let mut puppet = Puppet::new(&capsule)?;
+            tally.count_until(args.times, interrupt::seen, || puppet.walk())
+        })?;
         "loop"
     } else {
         let walk = || Puppet::new(&capsule)?.walk();
-        tally.count_until(args.times, interrupt::seen, walk)?;
+        on_one_core(|| tally.count_until(args.times, interrupt::seen, walk))?;
         "fresh"
     };
     let interrupted = interrupt::seen() && tally.walks() < args.times;

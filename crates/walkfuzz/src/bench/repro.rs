@@ -14,6 +14,7 @@ use super::Figure;
 use super::parts::{Bench, median};
 use crate::checkout;
 use crate::failure::Failure;
+use crate::one_core::on_one_core;
 use crate::replay::Jdks;
 
 /// Walks of each capsule: in fresh processes, in one process, in the fast lane.
@@ -145,22 +146,28 @@ impl Costs {
         let referring = runs.join("referring.wfcap");
         small.write(&referring).map_err(Failure::environment)?;
         self.by_reference.push(size(&referring)?);
+        on_one_core(|| self.judge(&capsule))?;
+        let fast = self.fault.measure(&capsule)?;
+        self.identical += fast.identical;
+        self.fast.push(fast.walks as f64 / seconds(fast.took));
+        self.walks += FRESH + LOOPED + fast.walks;
+        Ok(())
+    }
+
+    /// In the puppet: in fresh processes, and in one.
+    fn judge(&mut self, capsule: &Capsule) -> Result<(), Failure> {
         for _ in 0..FRESH {
             let began = Instant::now();
-            let ended = Puppet::new(&capsule)?.walk()?;
+            let ended = Puppet::new(capsule)?.walk()?;
             self.fresh_ms.push(began.elapsed().as_secs_f64() * 1e3);
             self.identical += u64::from(capsule.facts.expected.is(&ended));
         }
-        let mut puppet = Puppet::new(&capsule)?;
+        let mut puppet = Puppet::new(capsule)?;
         let began = Instant::now();
         for _ in 0..LOOPED {
             self.identical += u64::from(capsule.facts.expected.is(&puppet.walk()?));
         }
         self.looped.push(LOOPED as f64 / seconds(began.elapsed()));
-        let fast = self.fault.measure(&capsule)?;
-        self.identical += fast.identical;
-        self.fast.push(fast.walks as f64 / seconds(fast.took));
-        self.walks += FRESH + LOOPED + fast.walks;
         Ok(())
     }
 
