@@ -25,6 +25,7 @@ pub mod minimise;
 pub mod minimise_file;
 mod names;
 mod needed;
+pub mod one_core;
 mod oom;
 mod progress;
 mod replay;

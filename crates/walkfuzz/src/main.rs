@@ -18,7 +18,6 @@ mod fuzz;
 mod in_jvm;
 mod jdk;
 mod minimise;
-mod one_core;
 mod replay;
 mod report;
 mod repro;

@@ -16,8 +16,8 @@ use walkfuzz_symbols::SymbolTable;
 use self::answer::{Answer, Tally, screen};
 use crate::cli::ReplayArgs;
 use crate::failure::{ENVIRONMENT, Failure, INTERRUPTED, UNKNOWN};
-use crate::one_core::on_one_core;
 use crate::{print, print_json};
+use walkfuzz_harness::one_core::on_one_core;
 
 /// The library of which pages are taken by reference.
 pub(crate) const LIBJVM: &str = "libjvm.so";

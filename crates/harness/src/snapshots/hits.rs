@@ -19,6 +19,7 @@ use walkfuzz_triage::Signature;
 use crate::assemble;
 use crate::in_capsule::TIER;
 use crate::names::{self, Names};
+use crate::one_core::on_one_core;
 use crate::replay::quoted;
 use crate::settings::EngineKind;
 use crate::snapshots::judge::{Judged, judge};
@@ -108,7 +109,7 @@ impl Hits {
         }
         let id = Finding::id_of(&signature);
         let file = format!("capsules/{id}.wfcap");
-        let judged = match judge(&self.run, hit, &signature, &file) {
+        let judged = match on_one_core(|| judge(&self.run, hit, &signature, &file)) {
             Ok(judged) => judged,
             Err(problem) => {
                 let [natural, edited] = &mut self.refused;

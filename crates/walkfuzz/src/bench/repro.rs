@@ -14,8 +14,8 @@ use super::Figure;
 use super::parts::{Bench, median};
 use crate::checkout;
 use crate::failure::Failure;
-use crate::one_core::on_one_core;
 use crate::replay::Jdks;
+use walkfuzz_harness::one_core::on_one_core;
 
 /// Walks of each capsule: in fresh processes, in one process, in the fast lane.
 const FRESH: u64 = 100;

@@ -5,7 +5,7 @@ use nix::unistd::Pid;
 
 /// Does `work` on the core that the calling thread is on, with the children that it starts; afterwards the thread has all its cores
 /// again. Where cores cannot be chosen, it is done all the same.
-pub(crate) fn on_one_core<T>(work: impl FnOnce() -> T) -> T {
+pub fn on_one_core<T>(work: impl FnOnce() -> T) -> T {
     let me = Pid::from_raw(0);
     let all = sched_getaffinity(me).ok();
     let mut one = CpuSet::new();
