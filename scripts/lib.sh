@@ -123,6 +123,7 @@ need_cargo_afl() {
 STEPS_PASSED=0
 STEPS_FAILED=0
 STEPS_SKIPPED=0
+FAILURES= # what failed, with the part of its log that says why
 
 # step NAME COMMAND...: runs it, says how long it took, counts it; goes on after a failure so that all of them show.
 # A command that is itself made of steps is counted by its own closing line.
@@ -139,10 +140,23 @@ step() {
     ) 2>&1 | tee "$log"
     status=${PIPESTATUS[0]}
     set -e
-    [ "$status" = 0 ] || outcome="FAILED (exit code $status)"
+    if [ "$status" != 0 ]; then
+        outcome="FAILED (exit code $status)"
+        FAILURES+=$(printf '\n---- %s\n' "$name" && why_failed "$log")$'\n'
+    fi
     count_tests "$log" "$status"
     rm -f "$log"
     printf '==== %s: %s, %d s\n' "$name" "$outcome" "$((SECONDS - began))"
+}
+
+# The part of a failed step's log that says why: the summary of its own steps, else its failed tests and panics, else how it ended.
+why_failed() {
+    local log=$1
+    if grep -q '^==== what failed' "$log"; then
+        sed '1,/^==== what failed/d' "$log" | head -n -2
+    elif ! grep -aE -A 15 '^---- .* stdout ----$|panicked at |^error(\[|:)' "$log" | head -n 120; then
+        tail -n 25 "$log"
+    fi
 }
 
 # Adds what a step's log says of tests: our own closing line, else cargo's result lines, else the step counts as one.
@@ -171,6 +185,8 @@ skip_step() {
 
 # The closing line, and the exit code that goes with it.
 finish_steps() {
+    # Once more, at the end: that is what is seen of a long log.
+    [ -z "$FAILURES" ] || printf '\n==== what failed\n%s' "$FAILURES"
     printf '\ntook %d min %d s\n' "$((SECONDS / 60))" "$((SECONDS % 60))"
     printf '%d passed, %d failed, %d skipped\n' "$STEPS_PASSED" "$STEPS_FAILED" "$STEPS_SKIPPED"
     [ "$STEPS_FAILED" = 0 ]

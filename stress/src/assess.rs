@@ -322,14 +322,7 @@ fn look_up(known: &Known<'_>, signature: &Signature, stack: &[String]) -> Vec<Kn
         jdk: jdk.as_ref(),
         arch: Some(Arch::NATIVE),
     };
-    let matches = known.issues.matching(&query).into_iter();
-    matches
-        .map(|found| KnownMatch {
-            id: found.issue.id.clone(),
-            title: found.issue.title.clone(),
-            versions: found.version.name().to_owned(),
-        })
-        .collect()
+    known.issues.known(&query)
 }
 
 /// Time that a cell takes at most, for a plan's estimate.

@@ -8,14 +8,12 @@
 //! ```
 
 use std::collections::BTreeSet;
-use std::fs::{self, File, OpenOptions};
-use std::io::Write as _;
-use std::os::unix::fs::FileExt as _;
+use std::fs;
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use walkfuzz_record::MachineFacts;
+use walkfuzz_record::{MachineFacts, append_line};
 
 use crate::cell::Cell;
 use crate::result::{CellResult, SCHEMA};
@@ -253,21 +251,12 @@ impl StressFolder {
     /// There is no room, say.
     pub fn append(&self, result: &CellResult) -> Result<(), StoreError> {
         let path = self.path.join(CELLS);
-        let mut line = serde_json::to_string(result).map_err(|source| StoreError::Facts {
+        let line = serde_json::to_vec(result).map_err(|source| StoreError::Facts {
             path: path.clone(),
             source,
         })?;
-        line.push('\n');
-        let mut options = OpenOptions::new();
-        let file = options.create(true).read(true).append(true).open(&path);
-        file.and_then(|mut file| {
-            // A killed run may have left half a line: it spoils itself alone.
-            if !ends_a_line(&file)? {
-                line.insert(0, '\n');
-            }
-            file.write_all(line.as_bytes())
-        })
-        .map_err(|source| write_error(&path, source))
+        let appended = append_line(&path, &line).map(drop);
+        appended.map_err(|source| write_error(&path, source))
     }
 
     /// The finished cells; of a cell that ran twice, the last.
@@ -300,16 +289,6 @@ impl StressFolder {
         finished.cells.reverse();
         Ok(finished)
     }
-}
-
-/// Whether what is appended to the file begins a line.
-fn ends_a_line(file: &File) -> std::io::Result<bool> {
-    let length = file.metadata()?.len();
-    let mut last = [b'\n'];
-    if let Some(at) = length.checked_sub(1) {
-        file.read_exact_at(&mut last, at)?;
-    }
-    Ok(last == [b'\n'])
 }
 
 fn write_error(path: &Path, source: std::io::Error) -> StoreError {

@@ -103,17 +103,12 @@ pub enum OptionError {
     Escape(String),
 }
 
-impl Wanted {
-    /// Reads the options of a process whose id is `pid`.
-    ///
-    /// # Errors
-    /// The first thing that means nothing.
-    pub fn parse(text: &str, pid: u32) -> Result<Self, OptionError> {
-        if text == "stop" {
-            return Ok(Wanted::Stop);
-        }
-        let mut options = Options {
-            record: PathBuf::new(),
+impl Options {
+    /// What is done unless something else is asked for.
+    #[must_use]
+    pub fn new(record: PathBuf) -> Self {
+        Self {
+            record,
             clocks: vec![Clock::Timer],
             interval: Duration::from_millis(10),
             choice: Choice::All,
@@ -127,7 +122,20 @@ impl Wanted {
             lanes: 64,
             timing: false,
             plant: None,
-        };
+        }
+    }
+}
+
+impl Wanted {
+    /// Reads the options of a process whose id is `pid`.
+    ///
+    /// # Errors
+    /// The first thing that means nothing.
+    pub fn parse(text: &str, pid: u32) -> Result<Self, OptionError> {
+        if text == "stop" {
+            return Ok(Wanted::Stop);
+        }
+        let mut options = Options::new(PathBuf::new());
         let mut seen: Vec<&str> = Vec::new();
         for word in text.split(',').filter(|word| !word.is_empty()) {
             let (key, raw) = word.split_once('=').unwrap_or((word, ""));

@@ -12,7 +12,7 @@ use walkfuzz_record::{Code, Counter, Generation, Recorder, WalkerInfo};
 use walkfuzz_walkers::{Call, Start, ThreadHandle, TraceBuffer, Walker};
 
 use crate::clock::{Clock, SIGNALS};
-use crate::options::{Choice, Options};
+use crate::options::Options;
 use crate::sampler::{Sampler, VmFacts};
 use crate::threads::{self, Identity, Thread};
 use crate::{protect, signals};
@@ -100,20 +100,11 @@ fn stage(
     let path = folder.join("record.map");
     let recorder = Recorder::create(&path, &record).unwrap();
     let options = Options {
-        record: path,
         clocks: vec![Clock::Tick],
         interval: Duration::from_micros(100),
-        choice: Choice::All,
         guard,
-        steps: 0,
-        depth: 128,
-        perturb: 0,
-        seed: 1,
-        churn: None,
-        delay: Duration::ZERO,
         lanes: 8,
-        timing: false,
-        plant: None,
+        ..Options::new(path)
     };
     let vm = VmFacts {
         state_offset: 0,

@@ -237,13 +237,7 @@ pub(crate) fn known(signature: &str, backtrace: &[String], version: &str) -> Vec
         jdk: jdk.as_ref(),
         arch: Some(Arch::NATIVE),
     };
-    let matches = KnownIssues::built_in().matching(&query);
-    let named = matches.iter().map(|found| KnownMatch {
-        id: found.issue.id.clone(),
-        title: found.issue.title.clone(),
-        versions: found.version.name().to_owned(),
-    });
-    named.collect()
+    KnownIssues::built_in().known(&query)
 }
 
 /// What is left of a process that died in or because of a walk.

@@ -93,9 +93,13 @@ impl Search<'_> {
         let mut judge = Judge::new(ground);
         let untouched = judge.fault(self.untouched);
         let same_fault = untouched.is_some_and(|fault| same(&fault));
-        let mut start = *self.untouched;
-        self.start.apply(&mut start, self.landscape);
-        let wanted = judge.whole_fault(&start);
+        let wanted = if same_fault {
+            let mut start = *self.untouched;
+            self.start.apply(&mut start, self.landscape);
+            judge.whole_fault(&start)
+        } else {
+            None
+        };
         let mut attempt = |candidate: &Perturbation| {
             if !resolves(candidate, self.landscape) {
                 return None;

@@ -414,14 +414,17 @@ fn parse<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T, StoreError> 
     })
 }
 
-fn append_line(path: &Path, json: &[u8]) -> io::Result<File> {
+/// Appends a line, and returns the open file. A line that a kill or a full disk cut off spoils itself alone.
+///
+/// # Errors
+/// The file cannot be written.
+pub fn append_line(path: &Path, json: &[u8]) -> io::Result<File> {
     let mut file = OpenOptions::new()
         .read(true)
         .append(true)
         .create(true)
         .open(path)?;
     let mut line = Vec::with_capacity(json.len() + 2);
-    // A line that a full disk cut off must not swallow this one.
     if !ends_in_newline(&mut file)? {
         line.push(b'\n');
     }

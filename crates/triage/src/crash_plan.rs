@@ -164,13 +164,7 @@ fn known(log: &CrashLog, signature: &Signature, issues: &KnownIssues) -> Vec<Kno
         jdk: log.jdk.as_ref(),
         arch: log.arch(),
     };
-    let matches = issues.matching(&query);
-    let named = matches.iter().map(|found| KnownMatch {
-        id: found.issue.id.clone(),
-        title: found.issue.title.clone(),
-        versions: found.version.name().to_owned(),
-    });
-    named.collect()
+    issues.known(&query)
 }
 
 /// `Temurin-25.0.2+10` of `OpenJDK Runtime Environment Temurin-25.0.2+10 (25.0.2+10) (build 25.0.2+10-LTS)`.

@@ -9,6 +9,7 @@ use std::sync::OnceLock;
 use regex::Regex;
 use serde::{Deserialize, Deserializer};
 use walkfuzz_context::Arch;
+use walkfuzz_record::KnownMatch;
 
 use crate::signature::Signature;
 use crate::version::JdkVersion;
@@ -245,6 +246,19 @@ impl KnownIssues {
             .collect();
         matches.sort_by_key(|found| found.version);
         matches
+    }
+
+    /// [`matching`](Self::matching), as findings keep it.
+    #[must_use]
+    pub fn known(&self, query: &Query<'_>) -> Vec<KnownMatch> {
+        let matches = self.matching(query).into_iter();
+        matches
+            .map(|found| KnownMatch {
+                id: found.issue.id.clone(),
+                title: found.issue.title.clone(),
+                versions: found.version.name().to_owned(),
+            })
+            .collect()
     }
 }
 

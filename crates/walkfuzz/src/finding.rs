@@ -83,11 +83,13 @@ pub(crate) fn known_finding(
     }
 }
 
-/// Whether the file begins as a zstd frame does (RFC 8878), which a capsule is.
+/// The first bytes of a zstd frame (RFC 8878), which a capsule is.
+pub(crate) const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+
 fn is_capsule(path: &Path) -> bool {
     let mut begin = [0; 4];
     let read = File::open(path).and_then(|mut file| file.read_exact(&mut begin));
-    read.is_ok() && begin == [0x28, 0xb5, 0x2f, 0xfd]
+    read.is_ok() && begin == ZSTD
 }
 
 /// The finding whose capsule the file is: `RUNFOLDER/capsules/ID.wfcap`.

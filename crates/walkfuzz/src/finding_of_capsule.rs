@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use jiff::Timestamp;
-use walkfuzz_capsule::{Capsule, FaultOutcome, Outcome};
+use walkfuzz_capsule::{Capsule, FaultOutcome, FileFacts, Outcome};
 use walkfuzz_context::codec::perturbation_to_bytes;
 use walkfuzz_context::{Arch, Perturbation, Tier};
 use walkfuzz_harness::minimise_file::registers;
@@ -128,12 +128,17 @@ fn libjvm(capsule: &Capsule) -> Option<(String, u64)> {
     Some((file.identity.clone(), file.base))
 }
 
+/// The file that was mapped at an address.
+fn file_at(capsule: &Capsule, address: u64) -> Option<&FileFacts> {
+    capsule.facts.files.iter().find(|file| {
+        let mut mappings = file.mappings.iter();
+        mappings.any(|mapping| (mapping.start..mapping.end).contains(&address))
+    })
+}
+
 fn site(capsule: &Capsule, fault: &FaultOutcome, signature: Option<&Signature>) -> FaultSite {
     let pc = fault.registers.pc().0;
-    let file = capsule.facts.files.iter().find(|file| {
-        let mut mappings = file.mappings.iter();
-        mappings.any(|mapping| (mapping.start..mapping.end).contains(&pc))
-    });
+    let file = file_at(capsule, pc);
     let names = fault.registers.arch.register_names().iter();
     let registers = names.zip(fault.registers.words);
     FaultSite {
@@ -192,13 +197,9 @@ fn moment(capsule: &Capsule, entry: Option<&Entry>) -> FindingMoment {
     }
 }
 
-/// What is known of an address without the process: the file that was mapped there.
+/// What is known of an address without the process.
 fn place(capsule: &Capsule, address: u64) -> String {
-    let file = capsule.facts.files.iter().find(|file| {
-        let mut mappings = file.mappings.iter();
-        mappings.any(|mapping| (mapping.start..mapping.end).contains(&address))
-    });
-    match file {
+    match file_at(capsule, address) {
         Some(file) => format!("{}+{:#x}", file.name, address.wrapping_sub(file.base)),
         None => "memory of the process".to_owned(),
     }
@@ -212,12 +213,5 @@ fn known(signature: &Signature, jvm: &str) -> Vec<KnownMatch> {
         jdk: jdk.as_ref(),
         arch: Some(Arch::NATIVE),
     };
-    let found = KnownIssues::built_in().matching(&query).into_iter();
-    found
-        .map(|found| KnownMatch {
-            id: found.issue.id.clone(),
-            title: found.issue.title.clone(),
-            versions: found.version.name().to_owned(),
-        })
-        .collect()
+    KnownIssues::built_in().known(&query)
 }

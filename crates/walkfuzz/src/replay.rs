@@ -9,6 +9,7 @@ use walkfuzz_capsule::{
     Capsule, Ended, FileFacts, FormatError, InProcessError, Puppet, PuppetError, in_process,
 };
 use walkfuzz_harness::interrupt;
+use walkfuzz_harness::one_core::on_one_core;
 use walkfuzz_jvm::Places;
 use walkfuzz_record::KOfN;
 use walkfuzz_symbols::SymbolTable;
@@ -17,7 +18,6 @@ use self::answer::{Answer, Tally, screen};
 use crate::cli::ReplayArgs;
 use crate::failure::{ENVIRONMENT, Failure, INTERRUPTED, UNKNOWN};
 use crate::{print, print_json};
-use walkfuzz_harness::one_core::on_one_core;
 
 /// The library of which pages are taken by reference.
 pub(crate) const LIBJVM: &str = "libjvm.so";

@@ -11,12 +11,10 @@ use walkfuzz_triage::CrashLog;
 use walkfuzz_triage::corpus::Entry;
 
 use crate::failure::Failure;
-use crate::finding::find_finding;
+use crate::finding::{ZSTD, find_finding};
 
 /// The most that is read of a crash log: real ones have some hundred kilobytes.
 const MOST: u64 = 16 << 20;
-/// The first bytes of a zstd frame (RFC 8878), which a capsule is.
-const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 
 /// Something to reproduce.
 pub(crate) enum Thing {

@@ -25,22 +25,17 @@ pub(crate) fn read(folder: &StressFolder) -> Result<(StressFacts, Vec<CellResult
 
 /// `walkfuzz report` of a stress run.
 pub(crate) fn report(folder: &StressFolder, args: &ReportArgs) -> Result<(), Failure> {
-    let (facts, cells) = read(folder)?;
-    let run = Run {
-        facts: &facts,
-        cells: &cells,
-    };
+    let held = read(folder)?;
+    let run = as_run(&held);
     if args.html {
         crate::print(report::html(run, "").as_bytes())?;
     } else if args.junit {
         let text = report::junit(run).map_err(Failure::environment)?;
         crate::print(text.as_bytes())?;
-    } else if args.json {
-        crate::print_json(&report::json(run))?;
     } else {
-        print_screen(run, folder, args.findings)?;
+        print(run, folder, args.json, args.findings)?;
     }
-    judge(&cells, args.fail_on)
+    judge(run.cells, args.fail_on)
 }
 
 /// How the program ends if somebody asked for its exit code.
@@ -111,11 +106,7 @@ pub(crate) fn trend(runs: &[PathBuf], as_json: bool) -> Result<(), Failure> {
     let mut nights = Vec::new();
     // One at a time: a year of nights need not fit into memory.
     for path in runs {
-        let (facts, cells) = read(&StressFolder::open(path)?)?;
-        nights.push(Night::of(Run {
-            facts: &facts,
-            cells: &cells,
-        }));
+        nights.push(Night::of(as_run(&read(&StressFolder::open(path)?)?)));
     }
     let trend = report::trend(&nights);
     if as_json {
@@ -127,18 +118,13 @@ pub(crate) fn trend(runs: &[PathBuf], as_json: bool) -> Result<(), Failure> {
 
 /// A stress run for people, or as JSON.
 pub(crate) fn show(folder: &StressFolder, as_json: bool, all: bool) -> Result<(), Failure> {
-    let (facts, cells) = read(folder)?;
-    let run = Run {
-        facts: &facts,
-        cells: &cells,
-    };
+    print(as_run(&read(folder)?), folder, as_json, all)
+}
+
+fn print(run: Run<'_>, folder: &StressFolder, as_json: bool, all: bool) -> Result<(), Failure> {
     if as_json {
         return crate::print_json(&report::json(run));
     }
-    print_screen(run, folder, all)
-}
-
-fn print_screen(run: Run<'_>, folder: &StressFolder, all: bool) -> Result<(), Failure> {
     let screen = Screen {
         colour: colour(),
         all,

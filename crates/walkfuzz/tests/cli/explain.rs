@@ -70,11 +70,8 @@ fn a_finding_that_nobody_examined_says_so() {
     insta::assert_snapshot!("not_examined", page(EXAMINED, base.path(), &[]));
 }
 
-#[test]
-fn recorded_variants_are_a_table() {
-    let finding = examined();
-    let (base, run) = run_of(&finding);
-    let cell = |jdk: &str, state, again, reason: Option<&str>| VariantCell {
+fn cell(jdk: &str, state: CellState, again: u64, reason: Option<&str>) -> VariantCell {
+    VariantCell {
         jdk: jdk.to_owned(),
         build_id: String::new(),
         collector: "g1".to_owned(),
@@ -88,8 +85,11 @@ fn recorded_variants_are_a_table() {
         deaths: 0,
         sites: Vec::new(),
         seconds: 1.0,
-    };
-    run.write_variants(&Variants {
+    }
+}
+
+fn grid(finding: &Finding, cells: Vec<VariantCell>) -> Variants {
+    Variants {
         schema: SCHEMA,
         finding: finding.id.clone(),
         signature: finding.signature.clone(),
@@ -98,18 +98,25 @@ fn recorded_variants_are_a_table() {
         offset: None,
         moments: 100,
         made: finding.last_seen,
-        cells: vec![
-            cell("17.0.7", CellState::Tried, 31, None),
-            cell("21.0.8", CellState::Tried, 0, None),
-            cell(
-                "25.0.3",
-                CellState::CouldNotRun,
-                0,
-                Some("no such collector"),
-            ),
-        ],
-    })
-    .unwrap();
+        cells,
+    }
+}
+
+#[test]
+fn recorded_variants_are_a_table() {
+    let finding = examined();
+    let (base, run) = run_of(&finding);
+    let cells = vec![
+        cell("17.0.7", CellState::Tried, 31, None),
+        cell("21.0.8", CellState::Tried, 0, None),
+        cell(
+            "25.0.3",
+            CellState::CouldNotRun,
+            0,
+            Some("no such collector"),
+        ),
+    ];
+    run.write_variants(&grid(&finding, cells)).unwrap();
     let text = page(EXAMINED, base.path(), &[]);
     let rows: Vec<String> = text
         .lines()
@@ -184,31 +191,7 @@ fn what_commands_a_terminal_is_shown() {
 fn variants_of_all_runs_are_shown() {
     let finding = examined();
     let (base, tried) = run_of(&finding);
-    let grid = |jdk: &str, state, again: u64| Variants {
-        schema: SCHEMA,
-        finding: finding.id.clone(),
-        signature: finding.signature.clone(),
-        perturbation: finding.input.perturbation.clone(),
-        kind: None,
-        offset: None,
-        moments: 100,
-        made: finding.last_seen,
-        cells: vec![VariantCell {
-            jdk: jdk.to_owned(),
-            build_id: String::new(),
-            collector: "g1".to_owned(),
-            mode: "c2".to_owned(),
-            state,
-            reason: None,
-            again: KOfN::new(again, 100),
-            frozen: None,
-            others: 0,
-            controls: KOfN::new(100, 100),
-            deaths: 0,
-            sites: Vec::new(),
-            seconds: 1.0,
-        }],
-    };
+    let grid = |jdk: &str, state, again| grid(&finding, vec![cell(jdk, state, again, None)]);
     tried
         .write_variants(&grid("17.0.7", CellState::Tried, 31))
         .unwrap();
