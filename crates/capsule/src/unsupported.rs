@@ -2,7 +2,7 @@
 
 /// See the module of this name on x86_64.
 pub mod capture {
-    use walkfuzz_context::Registers;
+    use walkfuzz_context::{Address, Registers};
 
     pub use crate::request::{Effort, Keep, KnownFile, Request};
     use crate::{Capsule, CaptureError, Ended, Facts, PuppetError};
@@ -141,7 +141,8 @@ pub mod in_process {
 pub mod resident {
     use walkfuzz_context::{Address, Registers};
 
-    use crate::{Capsule, Ended, ResidentError};
+    use super::capture::Ground;
+    use crate::{Capsule, CaptureError, Ended, PuppetError, ResidentError};
 
     /// Snapshots in this process, of which there are none.
     #[derive(Debug)]
@@ -199,6 +200,19 @@ pub mod resident {
         /// Always [`ResidentError::Unsupported`].
         pub fn show(&mut self, _: usize) -> Result<(), ResidentError> {
             Err(ResidentError::Unsupported)
+        }
+
+        /// Makes none.
+        ///
+        /// # Errors
+        /// Always [`PuppetError::Unsupported`].
+        pub fn ground(&self, _: usize) -> Result<Ground<'_>, CaptureError> {
+            Err(PuppetError::Unsupported.into())
+        }
+
+        /// Edits nothing.
+        pub fn edit(&mut self, _: Address, _: u64) -> Option<u64> {
+            None
         }
 
         /// Never walks.

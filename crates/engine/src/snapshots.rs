@@ -6,8 +6,9 @@
 use std::cell::RefCell;
 use std::rc::Rc;
 
+use walkfuzz_capsule::capture::Ground;
 use walkfuzz_capsule::resident::Resident;
-use walkfuzz_capsule::{Ended as End, Outcome};
+use walkfuzz_capsule::{CaptureError, Ended as End, Outcome};
 use walkfuzz_context::{Address, Registers};
 use walkfuzz_guard::{Fault, FaultKind, register_thread};
 use walkfuzz_record::{Code, Generation};
@@ -121,6 +122,19 @@ impl Snapshots {
     /// Makes `word` what walks of the held snapshot find at an address; what they found before. See [`Resident::edit`].
     pub fn edit_memory(&mut self, address: Address, word: u64) -> Option<u64> {
         self.shared.borrow_mut().resident.edit(address, word)
+    }
+
+    /// Work with a puppet over the snapshot of that number, as it was taken: the judge of its walks.
+    ///
+    /// # Errors
+    /// When there can be no puppet.
+    pub fn on_ground<T>(
+        &self,
+        snapshot: usize,
+        work: impl FnOnce(Ground<'_>) -> T,
+    ) -> Result<T, CaptureError> {
+        let stage = self.shared.borrow();
+        Ok(work(stage.resident.ground(snapshot)?))
     }
 
     /// Walks that left their snapshot, and where the first of them since this was asked last read.

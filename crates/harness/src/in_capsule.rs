@@ -90,18 +90,22 @@ impl Search<'_> {
         ground: &mut Ground<'_>,
         same: impl Fn(&WalkOutcome) -> bool,
     ) -> Result<Smallest, String> {
+        // Edits whose class has no values here change nothing; no smaller candidate shall have them.
+        let known = |edit: &&Edit| resolves(edit, self.landscape);
+        let start: Perturbation = self.start.edits().iter().filter(known).copied().collect();
         let mut judge = Judge::new(ground);
         let untouched = judge.fault(self.untouched);
         let same_fault = untouched.is_some_and(|fault| same(&fault));
         let wanted = if same_fault {
-            let mut start = *self.untouched;
-            self.start.apply(&mut start, self.landscape);
-            judge.whole_fault(&start)
+            let mut registers = *self.untouched;
+            start.apply(&mut registers, self.landscape);
+            judge.whole_fault(&registers)
         } else {
             None
         };
         let mut attempt = |candidate: &Perturbation| {
-            if !resolves(candidate, self.landscape) {
+            let edits = candidate.edits();
+            if !edits.iter().all(|edit| resolves(edit, self.landscape)) {
                 return None;
             }
             let mut registers = *self.untouched;
@@ -114,9 +118,8 @@ impl Search<'_> {
             };
             is_it.then_some(TIER)
         };
-        let begins = attempt(self.start).is_some();
-        let (smallest, _, walks) =
-            minimise(Arch::NATIVE, self.start, TIER, &[], BUDGET, &mut attempt);
+        let begins = attempt(&start).is_some();
+        let (smallest, _, walks) = minimise(Arch::NATIVE, &start, TIER, &[], BUDGET, &mut attempt);
         match judge.lost {
             Some(lost) => Err(lost),
             None if !begins => Err("in the capsule its walk ends otherwise".to_owned()),
@@ -129,12 +132,12 @@ impl Search<'_> {
     }
 }
 
-/// Whether each of its values is known.
-fn resolves(perturbation: &Perturbation, landscape: &LandscapeTable) -> bool {
-    perturbation.edits().iter().all(|edit| match edit {
+/// Whether its value is known.
+fn resolves(edit: &Edit, landscape: &LandscapeTable) -> bool {
+    match edit {
         Edit::Set { value, .. } => landscape.resolve(value.class, value.selector).is_some(),
         _ => true,
-    })
+    }
 }
 
 /// What a later search in the capsule alone needs to know.

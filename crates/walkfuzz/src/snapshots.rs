@@ -250,10 +250,11 @@ pub(crate) fn live(args: &LiveArgs) -> Result<(), Failure> {
 fn line(walked: &Walked) -> String {
     let effort = &walked.effort;
     let mut text = format!(
-        "chain {:016x}: {} walks in {:.1} s of CPU time, {:.0} k/s; {} signatures confirmed, {} not; {} features; {:.0} MB resident\n",
+        "chain {:016x}: {} walks in {:.1} s of CPU time ({:.1} s to judge hits), {:.0} k/s; {} signatures confirmed, {} not; {} features; {:.0} MB resident\n",
         effort.chain,
         effort.walks,
         effort.cpu_seconds,
+        effort.judging_seconds,
         effort.walks as f64 / effort.cpu_seconds.max(1e-9) / 1e3,
         effort.signatures.0,
         effort.signatures.1,

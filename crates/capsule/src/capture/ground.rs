@@ -17,6 +17,7 @@ use crate::format::limits::PAGE;
 use crate::outcome::Ended;
 use crate::puppet::{Absent, Puppet, Source, Tracee, Walk, judge};
 use crate::request::Keep;
+use crate::resident::{KeptSnapshot, Pages};
 
 /// A moment's memory, with a puppet in it.
 pub struct Ground<'a> {
@@ -34,6 +35,7 @@ pub struct Ground<'a> {
 enum Memory<'a> {
     Frozen(Frozen),
     Capsule(&'a Capsule),
+    Resident(&'a KeptSnapshot, &'a Pages),
 }
 
 impl Source for Memory<'_> {
@@ -45,6 +47,7 @@ impl Source for Memory<'_> {
                 Some(Content::Zero) => Ok(Box::new([0; PAGE as usize])),
                 Some(Content::File { .. }) | None => Err(io::ErrorKind::NotFound.into()),
             },
+            Self::Resident(kept, pages) => pages.page(kept, address),
         }
     }
 }
@@ -54,6 +57,7 @@ impl Memory<'_> {
         match self {
             Self::Frozen(_) => puppet.layout(),
             Self::Capsule(capsule) => &capsule.layout,
+            Self::Resident(kept, _) => &kept.layout,
         }
     }
 }
@@ -103,12 +107,21 @@ impl<'a> Ground<'a> {
     /// # Errors
     /// When there can be no puppet.
     pub fn of_capsule(capsule: &'a Capsule) -> Result<Self, CaptureError> {
+        Self::over(Memory::Capsule(capsule), &capsule.facts, &capsule.layout)
+    }
+
+    /// Of a snapshot in this process. A walk that leaves it ends with [`Ended::MissingPage`].
+    pub(crate) fn of_kept(kept: &'a KeptSnapshot, pages: &'a Pages) -> Result<Self, CaptureError> {
+        Self::over(Memory::Resident(kept, pages), &kept.facts, &kept.layout)
+    }
+
+    fn over(source: Memory<'a>, facts: &Facts, layout: &Layout) -> Result<Self, CaptureError> {
         let mut tracee = Tracee::spawn()?;
-        tracee.map_stub(capsule.facts.stub.0)?;
+        tracee.map_stub(facts.stub.0)?;
         let mut ground = Self {
-            puppet: Puppet::empty(tracee, &capsule.facts, capsule.layout.clone())?,
-            source: Memory::Capsule(capsule),
-            facts: capsule.facts.clone(),
+            puppet: Puppet::empty(tracee, facts, layout.clone())?,
+            source,
+            facts: facts.clone(),
             edits: Vec::new(),
             strayed: true,
             effort: Effort::default(),
@@ -180,7 +193,7 @@ impl<'a> Ground<'a> {
             Memory::Frozen(_) => {
                 facts.libc_code = "other walks than the captured one may call it".to_owned();
             }
-            Memory::Capsule(_) => {}
+            Memory::Capsule(_) | Memory::Resident(..) => {}
         }
         effort.lines.0 = minimise::lines(&self.puppet);
         if keep.minimise {

@@ -14,7 +14,7 @@ use crate::capsule::{Layout, PageBytes, Protection, SafeFetch};
 use crate::error::{PuppetError, ResidentError};
 use crate::format::limits::PAGE;
 use crate::resident::page_of;
-use crate::resident::store::{Kept, Run, Store};
+use crate::resident::store::{Kept, Run, Store, run_of};
 
 /// Pages that one walk may write to.
 const KEPT: usize = 256;
@@ -45,6 +45,8 @@ pub(crate) struct Memory {
     layout: Layout,
     pub(crate) safefetch: Vec<SafeFetch>,
     stub: Option<u64>,
+    /// What each walk's result is read from, where that may be read.
+    results: [Range<u64>; 2],
     changed: Vec<u64>,
     /// Of those, how many are writable for good.
     pinned: usize,
@@ -60,6 +62,7 @@ impl Memory {
             layout: Layout::default(),
             safefetch: Vec::new(),
             stub: None,
+            results: [0..0, 0..0],
             changed: Vec::with_capacity(KEPT),
             pinned: 0,
             saved: vec![[0; PAGE as usize]; KEPT].into_boxed_slice(),
@@ -68,7 +71,7 @@ impl Memory {
 
     /// Keeps the addresses of a snapshot free from this program's own later mappings.
     pub(crate) fn reserve(&mut self, kept: &Kept) -> Result<(), ResidentError> {
-        let stub = kept.stub..kept.stub + PAGE;
+        let stub = kept.facts.stub.0..kept.facts.stub.0 + PAGE;
         let runs = kept.runs.iter().map(|run| run.start..run.end);
         for range in runs.chain([stub]) {
             for gap in gaps(range, &self.pages) {
@@ -112,12 +115,12 @@ impl Memory {
                 offset,
             )?;
         }
-        self.map_stub(kept.stub)?;
+        self.map_stub(kept.facts.stub.0)?;
         self.runs.clone_from(&kept.runs);
         self.layout.clone_from(&kept.layout);
-        self.safefetch.clone_from(&kept.safefetch);
+        self.safefetch.clone_from(&kept.facts.safefetch);
         self.changed.clear();
-        let entry = &kept.entry;
+        let entry = &kept.facts.entry;
         let stack = page_of(entry.stack.0);
         let context = entry.context.0;
         let pinned = (0..STACK_PAGES).map(|below| stack - below * PAGE).chain([
@@ -130,6 +133,18 @@ impl Memory {
         }
         self.pinned = self.changed.len();
         Ok(())
+    }
+
+    /// Says that [`bytes`](Self::bytes) will be asked for these ranges of the shown snapshot after each walk.
+    pub(crate) fn expect(&mut self, ranges: [Range<u64>; 2]) {
+        self.results = [0..0, 0..0];
+        self.results = ranges.map(|range| {
+            let length = range.end.saturating_sub(range.start);
+            match self.bytes(range.start, length) {
+                Some(_) => range,
+                None => 0..0,
+            }
+        });
     }
 
     fn map_stub(&mut self, stub: u64) -> Result<(), ResidentError> {
@@ -156,6 +171,7 @@ impl Memory {
         }
         self.runs.clear();
         self.changed.clear();
+        self.results = [0..0, 0..0];
         Ok(())
     }
 
@@ -175,9 +191,7 @@ impl Memory {
 
     /// What lies at an address. Signal-safe.
     pub(crate) fn place(&self, address: u64) -> Place {
-        let behind = self.runs.partition_point(|run| run.start <= address);
-        let run = behind.checked_sub(1).and_then(|index| self.runs.get(index));
-        if let Some(run) = run.filter(|run| address < run.end) {
+        if let Some(run) = run_of(&self.runs, address) {
             return Place::Page(run.protection);
         }
         match self.layout.find(Address(address)) {
@@ -262,8 +276,9 @@ impl Memory {
     /// Bytes of the shown snapshot as they are now, if they may all be read.
     pub(crate) fn bytes(&self, address: u64, length: u64) -> Option<&[u8]> {
         let end = address.checked_add(length)?;
+        let known = |range: &Range<u64>| range.start <= address && end <= range.end;
         let mut page = page_of(address);
-        while page < end {
+        while page < end && !self.results.iter().any(known) {
             let Place::Page(protection) = self.place(page) else {
                 return None;
             };

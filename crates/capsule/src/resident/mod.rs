@@ -18,8 +18,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use walkfuzz_context::{Address, Registers};
 
 use crate::arch;
-use crate::capsule::{Capsule, FramesOutcome, Outcome, hash_of_frames};
-use crate::error::ResidentError;
+use crate::capsule::{Capsule, Entry, FramesOutcome, Outcome, hash_of_frames};
+use crate::capture::Ground;
+use crate::error::{CaptureError, PuppetError, ResidentError};
 use crate::format::limits::PAGE;
 use crate::outcome::Ended;
 
@@ -29,6 +30,7 @@ use store::{Kept, Store};
 
 pub(crate) use signals::on_signal;
 pub use signals::with_own_thread_pointer;
+pub(crate) use store::{Kept as KeptSnapshot, Store as Pages};
 
 static TAKEN: AtomicBool = AtomicBool::new(false);
 
@@ -125,6 +127,13 @@ impl Resident {
         if let Some(kept) = self.kept.get(index) {
             self.memory.show(kept, &self.store)?;
             self.shown = Some(index);
+            let Entry { trace, depth, .. } = kept.facts.entry;
+            let header = trace.0..trace.0.saturating_add(TRACE_FRAMES + 8);
+            let at = self.memory.bytes(trace.0 + TRACE_FRAMES, 8);
+            let at = at.and_then(|at| at.try_into().ok());
+            let at = at.map_or(0, u64::from_le_bytes);
+            let frames = at..at.saturating_add(u64::from(depth.unsigned_abs()) * FRAME);
+            self.memory.expect([header, frames]);
         }
         Ok(())
     }
@@ -136,6 +145,18 @@ impl Resident {
         self.memory.edit(address.0, word)
     }
 
+    /// A puppet over a snapshot as it was taken: the judge of its walks.
+    ///
+    /// # Errors
+    /// When there can be no puppet.
+    pub fn ground(&self, index: usize) -> Result<Ground<'_>, CaptureError> {
+        let kept = self.kept.get(index).ok_or_else(|| PuppetError::System {
+            what: "find the snapshot",
+            source: std::io::ErrorKind::NotFound.into(),
+        })?;
+        Ground::of_kept(kept, &self.store)
+    }
+
     /// Walks the shown snapshot from `registers`, as when it was taken but for them and for `depth`.
     ///
     /// Allocates nothing.
@@ -144,9 +165,9 @@ impl Resident {
             return Ended::MissingPage(Address(0));
         };
         self.memory.restore();
-        let mut entry = kept.entry;
-        entry.depth = depth.clamp(1, kept.entry.depth);
-        let context = kept.entry.context.0 as *mut libc::ucontext_t;
+        let mut entry = kept.facts.entry;
+        entry.depth = depth.clamp(1, kept.facts.entry.depth);
+        let context = kept.facts.entry.context.0 as *mut libc::ucontext_t;
         // SAFETY: the pages of the context are mapped, and writable since `show`.
         unsafe { walkfuzz_guard::write_registers(context, registers) };
         match signals::walk(&entry) {
@@ -173,8 +194,8 @@ impl Resident {
         let Some(kept) = self.shown.and_then(|shown| self.kept.get(shown)) else {
             return none;
         };
-        let trace = kept.entry.trace.0;
-        let depth = depth.clamp(1, kept.entry.depth) as u64;
+        let trace = kept.facts.entry.trace.0;
+        let depth = depth.clamp(1, kept.facts.entry.depth) as u64;
         let (Some(count), Some(at)) = (
             self.memory.bytes(trace + TRACE_COUNT, 4),
             self.memory.bytes(trace + TRACE_FRAMES, 8),

@@ -3,12 +3,13 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::hash::{DefaultHasher, Hasher as _};
+use std::io;
 use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd, RawFd};
 use std::os::unix::fs::FileExt as _;
 
 use walkfuzz_context::{Arch, Registers};
 
-use crate::capsule::{Capsule, Content, Entry, Layout, PageBytes, Protection, SafeFetch};
+use crate::capsule::{Capsule, Content, Facts, Layout, PageBytes, Protection};
 use crate::error::{PuppetError, ResidentError};
 use crate::format::limits::PAGE;
 
@@ -25,12 +26,17 @@ pub(crate) struct Run {
 /// A snapshot whose pages are in the store.
 #[derive(Debug)]
 pub(crate) struct Kept {
-    pub(crate) entry: Entry,
-    pub(crate) stub: u64,
-    pub(crate) safefetch: Vec<SafeFetch>,
+    pub(crate) facts: Facts,
     pub(crate) layout: Layout,
     pub(crate) runs: Vec<Run>,
     pub(crate) untouched: Registers,
+}
+
+/// The run that holds an address. Signal-safe.
+pub(crate) fn run_of(runs: &[Run], address: u64) -> Option<&Run> {
+    let behind = runs.partition_point(|run| run.start <= address);
+    let run = behind.checked_sub(1).and_then(|index| runs.get(index));
+    run.filter(|run| address < run.end)
 }
 
 #[derive(Debug)]
@@ -110,13 +116,22 @@ impl Store {
             }
         });
         Ok(Kept {
-            entry: facts.entry,
-            stub: facts.stub.0,
-            safefetch: facts.safefetch.clone(),
+            facts: facts.clone(),
             layout: capsule.layout.clone(),
             runs,
             untouched,
         })
+    }
+
+    /// A page of a snapshot's, as it was taken.
+    pub(crate) fn page(&self, kept: &Kept, address: u64) -> io::Result<Box<PageBytes>> {
+        let run = run_of(&kept.runs, address).ok_or(io::ErrorKind::NotFound)?;
+        let mut bytes = Box::new([0; PAGE as usize]);
+        if let Some(offset) = run.offset {
+            let at = offset + (address - run.start);
+            self.file.read_exact_at(&mut *bytes, at)?;
+        }
+        Ok(bytes)
     }
 
     fn place(&mut self, bytes: &PageBytes) -> Result<u64, ResidentError> {

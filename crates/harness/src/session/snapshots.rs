@@ -21,6 +21,10 @@ use super::Session;
 
 /// When nothing new comes for so long, a further one of each kind is welcome.
 const PATIENCE: Duration = Duration::from_millis(1_500);
+/// Frames of which one is better not to have more: each walk goes over all of them, and those far from the pc are the same each time.
+const FEW_FRAMES: i32 = 32;
+/// When nothing new comes for so long, one with more frames is welcome.
+const PATIENCE_WITH_FEW: Duration = Duration::from_millis(750);
 /// Words of the walked stack that are looked through for a caller.
 const WORDS: usize = 64;
 /// Moments after which another thread is looked at.
@@ -102,7 +106,12 @@ impl Session {
             };
             let work = work.unwrap_or((1 + turn % WORKS) as u32);
             let may_look = looked.elapsed() >= LOOK;
-            match self.take_one(folder, known, work, may_look) {
+            let most_frames = if last.elapsed() > PATIENCE_WITH_FEW {
+                i32::MAX
+            } else {
+                FEW_FRAMES
+            };
+            match self.take_one(folder, known, most_frames, work, may_look) {
                 Ok(Seen::UnknownCode) => looked = Instant::now(),
                 Ok(Seen::Nothing) => {}
                 Ok(Seen::Failed { kind, code }) => {
@@ -161,11 +170,12 @@ impl Session {
             .collect())
     }
 
-    /// A snapshot of the next moment, unless its kind is known or its walk fails.
+    /// A snapshot of the next moment, unless its kind is known, its walk fails or has too many frames.
     fn take_one(
         &mut self,
         folder: &Path,
         known: impl Fn(&str) -> bool,
+        most_frames: i32,
         work: u32,
         may_look: bool,
     ) -> Result<Seen, HarnessError> {
@@ -216,6 +226,9 @@ impl Session {
             let poor = WITHOUT_FRAMES.contains(&group(&kind));
             if code.is_none_or(|code| code <= 0 && !poor) {
                 unhealthy = Some(Seen::Failed { kind, code });
+                return;
+            }
+            if code > Some(most_frames) {
                 return;
             }
             world.meet(moment);

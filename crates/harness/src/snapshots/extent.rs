@@ -1,7 +1,7 @@
 //! What memory a snapshot keeps, and what the rest of the mappings is for.
 //!
 //! Kept is what perturbed walks were seen to read (docs/snapshots.md has the measurement): the walked stack, the code cache with its
-//! tables, class metadata, libjvm and libc, the C heap. Not kept are the Java heap and the collector's tables.
+//! tables, class metadata, libjvm and libc, the C heap, the upper ends of other stacks. Not kept are the Java heap and the collector's tables.
 
 use std::ops::Range;
 
@@ -21,6 +21,10 @@ const LOWEST: u64 = 64 << 10;
 const LIBRARIES: [&str; 2] = ["libjvm.so", "libc.so.6"];
 /// Class data archives.
 const ARCHIVE: &str = ".jsa";
+/// Stacks of other threads.
+const OTHER_STACKS: &str = "other stacks";
+/// What is kept of each: registers are made to point there, where its thread has frames.
+const STACK_END: u64 = 128 << 10;
 
 /// Ranges to be kept whole.
 pub(crate) fn extent(regions: &[Region]) -> Vec<Range<u64>> {
@@ -49,12 +53,22 @@ pub(crate) fn regions(world: &World, walked: Span) -> Result<Vec<Region>, Harnes
     let mut regions = Vec::new();
     for mapping in maps.all().iter().filter(|mapping| !mapping.is_forbidden()) {
         let (name, kept) = context.purpose(mapping, before);
-        regions.push(scene::Region {
-            start: mapping.span.start.0,
-            end: mapping.span.end.0,
-            name: name.to_owned(),
-            kept,
-        });
+        let (start, end) = (mapping.span.start.0, mapping.span.end.0);
+        let mut region = |start, end, kept| {
+            regions.push(scene::Region {
+                start,
+                end,
+                name: name.to_owned(),
+                kept,
+            });
+        };
+        let middle = end.saturating_sub(STACK_END).max(start);
+        if name == OTHER_STACKS && middle > start {
+            region(start, middle, false);
+            region(middle, end, true);
+        } else {
+            region(start, end, kept);
+        }
         before = Some(mapping);
     }
     Ok(regions)
@@ -86,7 +100,7 @@ impl Context<'_> {
             return ("code cache", true);
         }
         if self.world.stacks().iter().any(|(_, stack)| overlaps(stack)) {
-            return ("other stacks", false);
+            return (OTHER_STACKS, true);
         }
         if in_library(mapping) {
             return ("libjvm and libc", true);
@@ -99,6 +113,9 @@ impl Context<'_> {
             before.is_some_and(|before| before.span.end == span.start && in_library(before));
         if mapping.path.is_empty() && continues {
             return ("libjvm and libc", true);
+        }
+        if &*mapping.path == "[stack]" {
+            return (OTHER_STACKS, true);
         }
         if &*mapping.path == "[heap]" {
             return ("c heap", true);

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use walkfuzz_context::codec::perturbation_to_bytes;
 use walkfuzz_context::{Address, Arch, Batch, MemoryEdits, Perturbation, Registers};
-use walkfuzz_engine::SnapshotWalker;
+use walkfuzz_engine::{SnapshotWalker, Snapshots};
 use walkfuzz_record::finding::{
     FaultSite, FindingBlob, FindingInput, FindingRegisters, Reliability, hex, hex_bytes,
 };
@@ -18,6 +18,7 @@ use walkfuzz_triage::Signature;
 
 use crate::assemble;
 use crate::in_capsule::TIER;
+use crate::measure::thread_cpu_ns;
 use crate::names::{self, Names};
 use crate::one_core::on_one_core;
 use crate::replay::quoted;
@@ -51,6 +52,8 @@ pub(crate) struct Hits {
     sites: BTreeMap<(usize, i32, u64, bool), Site>,
     confirmed: Vec<Confirmed>,
     refused: [usize; 2],
+    /// CPU time of this thread that judging took.
+    judging_ns: f64,
     last: Option<String>,
 }
 
@@ -61,6 +64,7 @@ impl Hits {
             sites: BTreeMap::new(),
             confirmed: Vec::new(),
             refused: [0; 2],
+            judging_ns: 0.0,
             last: None,
         }
     }
@@ -73,6 +77,11 @@ impl Hits {
         };
         let [natural, edited] = self.refused;
         ((confirmed(false), natural), (confirmed(true), edited))
+    }
+
+    /// CPU time of this thread that judging took, in seconds.
+    pub(crate) const fn judging_seconds(&self) -> f64 {
+        self.judging_ns / 1e9
     }
 
     /// The signature of the last hit.
@@ -109,7 +118,10 @@ impl Hits {
         }
         let id = Finding::id_of(&signature);
         let file = format!("capsules/{id}.wfcap");
-        let judged = match on_one_core(|| judge(&self.run, hit, &signature, &file)) {
+        let began = thread_cpu_ns();
+        let judged = on_one_core(|| judge(&self.run, hit, &signature, &file));
+        self.judging_ns += thread_cpu_ns() - began;
+        let judged = match judged {
             Ok(judged) => judged,
             Err(problem) => {
                 let [natural, edited] = &mut self.refused;
@@ -149,6 +161,7 @@ impl Hits {
 
 /// What a finding is made of.
 pub(crate) struct Hit<'a> {
+    pub(crate) engine: &'a Snapshots,
     pub(crate) known: &'a Known,
     pub(crate) snapshot: usize,
     pub(crate) outcome: &'a WalkOutcome,

@@ -10,7 +10,6 @@ use walkfuzz_record::{Breach, RunFolder, WalkOutcome};
 
 use crate::in_capsule::{Search, TIER, in_words, perturbed};
 use crate::snapshots::hits::Hit;
-use crate::snapshots::set::read_whole;
 
 /// Offset in `ASGCT_CallTrace`: where the frames are; and bytes of a frame.
 const TRACE_FRAMES: u64 = 16;
@@ -38,10 +37,21 @@ pub(crate) fn judge(
     signature: &str,
     file: &str,
 ) -> Result<Judged, String> {
+    let judged = hit.engine.on_ground(hit.snapshot, |ground| {
+        judge_on(ground, run, hit, signature, file)
+    });
+    judged.map_err(|error| error.to_string())?
+}
+
+fn judge_on(
+    mut ground: Ground<'_>,
+    run: &RunFolder,
+    hit: &Hit<'_>,
+    signature: &str,
+    file: &str,
+) -> Result<Judged, String> {
     let text = |error: &dyn std::error::Error| error.to_string();
     let known = hit.known;
-    let snapshot = read_whole(&known.path).map_err(|error| text(&error))?;
-    let mut ground = Ground::of_capsule(&snapshot).map_err(|error| text(&error))?;
     let memory = hit.memory.iter().map(|one| (one.address, one.after));
     ground
         .edit(&memory.collect::<Vec<_>>())

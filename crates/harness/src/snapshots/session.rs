@@ -52,6 +52,8 @@ pub struct Effort {
     pub left_for: BTreeMap<String, u64>,
     /// CPU time in seconds.
     pub cpu_seconds: f64,
+    /// Of that, what went into judging and minimising hits.
+    pub judging_seconds: f64,
     /// See [`walkfuzz_engine::Snapshots::chain`].
     pub chain: u64,
     /// Signatures that the puppet has confirmed, and those that it has not.
@@ -417,15 +419,17 @@ impl SnapshotSession {
             .get(index)
             .unwrap_or(&self.report.control);
         let perturbation = self.batch.walks().get(index).copied();
-        let (Some(known), Some(moment)) = (self.known.get(snapshot), self.engine.held()) else {
+        let untouched = self.engine.held().map(|moment| moment.untouched);
+        let (Some(known), Some(untouched)) = (self.known.get(snapshot), untouched) else {
             return;
         };
         self.hits.saw(&Hit {
+            engine: &self.engine,
             known,
             snapshot,
             outcome: &walk.outcome,
             perturbation: &perturbation.unwrap_or(Perturbation::UNTOUCHED),
-            untouched: &moment.untouched,
+            untouched: &untouched,
             batch: &self.batch,
             facts: &self.facts,
             edits: &self.synthetic.edits,
@@ -492,6 +496,7 @@ impl SnapshotSession {
             left: self.left,
             left_for: self.left_for.clone(),
             cpu_seconds: counts.cpu_nanoseconds as f64 / 1e9,
+            judging_seconds: self.hits.judging_seconds(),
             chain: self.engine.chain(),
             signatures,
             features: self.nursery.pool.len(),

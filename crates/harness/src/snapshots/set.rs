@@ -71,7 +71,7 @@ pub(crate) fn read(folder: &Path) -> Result<(Resident, Vec<Known>), HarnessError
 }
 
 /// A capsule with the pages that it has by reference.
-pub(crate) fn read_whole(path: &Path) -> Result<Capsule, HarnessError> {
+fn read_whole(path: &Path) -> Result<Capsule, HarnessError> {
     let failed = |what: String| HarnessError::Snapshot(format!("{}: {what}", path.display()));
     let wrong = |what: String| HarnessError::SnapshotFile(format!("{}: {what}", path.display()));
     let mut capsule = Capsule::read(path).map_err(|error| wrong(error.to_string()))?;

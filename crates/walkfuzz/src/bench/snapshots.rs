@@ -41,6 +41,10 @@ pub(crate) fn figures(bench: &Bench<'_>, bare: f64) -> Result<Vec<Figure>, Failu
     }
     let rate = |walked: &Walked| walked.effort.walks as f64 / walked.effort.cpu_seconds.max(1e-9);
     let mut rates: Vec<f64> = all.iter().map(rate).collect();
+    let judging = |walked: &Walked| {
+        100.0 * walked.effort.judging_seconds / walked.effort.cpu_seconds.max(1e-9)
+    };
+    let mut judged: Vec<f64> = all.iter().map(judging).collect();
     let first = all.first().map(|walked| walked.effort.chain);
     let same = all
         .iter()
@@ -57,6 +61,7 @@ pub(crate) fn figures(bench: &Bench<'_>, bare: f64) -> Result<Vec<Figure>, Failu
         )
         .beside("bare", bare)
         .at_least(400e3),
+        figure("of that, judging hits", median(&mut judged), "%"),
         figure("processes with the first one's chain", same as f64, "").at_least(TIMES as f64),
         figure("resident", median(&mut resident), "MB"),
     ])
