@@ -88,7 +88,7 @@ pub fn assess(known: &Known<'_>, folder: &Path, finished: &Finished) -> CellResu
         workload: &finished.said.end,
         tells: known.tells || finished.said.tells(),
         findings: &findings,
-        minimum: known.minimum,
+        minimum: known.minimum.at(known.asked, known.ceiling),
         perturbs,
     });
     if let Some(complaint) = &finished.said.sampler {
@@ -301,13 +301,19 @@ fn faults(known: &Known<'_>, folder: &Path, records: &[Record], walker: &str) ->
                 finding.count += 1;
                 continue;
             }
+            // The sampler may have made a capsule of it.
+            let capsule = name.and_then(|name| {
+                let stem = name.strip_suffix(".map")?;
+                let capsule = format!("{stem}-{:x}.wfcap", fault.pc.0);
+                folder.join(&capsule).is_file().then_some(capsule)
+            });
             findings.push(CellFinding {
                 title: signature.title(None),
                 count: 1,
                 perturbed,
                 known: look_up(known, &signature, &[]),
                 signature: text,
-                evidence: name.map(str::to_owned),
+                evidence: capsule.or_else(|| name.map(str::to_owned)),
             });
         }
     }

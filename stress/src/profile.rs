@@ -53,6 +53,14 @@ pub struct Limits {
     pub jobs: usize,
 }
 
+/// The profiles that walkfuzz comes with, where no folder has one of the name.
+const BUILT_IN: [(&str, &str); 4] = [
+    ("nightly", include_str!("../../ci/nightly.toml")),
+    ("pr", include_str!("../../ci/pr.toml")),
+    ("seeds", include_str!("../../ci/seeds.toml")),
+    ("smoke", include_str!("../../ci/smoke.toml")),
+];
+
 /// Under this, a cell's verdict is unknown.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Minimum {
@@ -60,6 +68,18 @@ pub struct Minimum {
     pub walks: u64,
     /// Share of them that gave frames.
     pub frames: f64,
+}
+
+impl Minimum {
+    /// Of a clock that gives at most `ceiling` of the `asked` samples a second: as many walks less.
+    #[must_use]
+    pub fn at(self, asked: f64, ceiling: Option<f64>) -> Self {
+        let share = ceiling.map_or(1.0, |ceiling| (ceiling / asked).min(1.0));
+        Self {
+            walks: (self.walks as f64 * share).ceil() as u64,
+            ..self
+        }
+    }
 }
 
 /// Why there is no profile.
@@ -222,10 +242,29 @@ impl File {
             path: path.to_owned(),
             source,
         })?;
-        toml::from_str(&text).map_err(|source| ProfileError::Wrong {
+        Self::parse(path, &text)
+    }
+
+    fn parse(path: &Path, text: &str) -> Result<Self, ProfileError> {
+        toml::from_str(text).map_err(|source| ProfileError::Wrong {
             path: path.to_owned(),
             source: Box::new(source),
         })
+    }
+
+    /// `NAME.toml` of the folder, or the built-in profile of that name.
+    fn named(folder: &Path, name: &str) -> Result<Self, ProfileError> {
+        let path = folder.join(format!("{name}.toml"));
+        if path.is_file() {
+            return Self::read(&path);
+        }
+        match BUILT_IN.iter().find(|(known, _)| *known == name) {
+            Some((_, text)) => Self::parse(&path, text),
+            None => Err(ProfileError::Unknown {
+                name: name.to_owned(),
+                known: Profile::names(folder),
+            }),
+        }
     }
 
     /// What this file does not say, `base` does.
@@ -305,40 +344,26 @@ impl Profile {
         }
     }
 
-    /// Reads `NAME.toml` of a folder, and what it inherits from; a name with a `/` or `.toml` is a path.
+    /// Reads `NAME.toml` of a folder, else the built-in profile of that name, and what it inherits from; a name with a `/` or `.toml` is a path.
     ///
     /// # Errors
     /// There is none, or it is wrong; the message says where.
     pub fn load(folder: &Path, name: &str) -> Result<Self, ProfileError> {
-        let path = if name.contains('/') || name.ends_with(".toml") {
-            PathBuf::from(name)
+        let (folder, name, mut file) = if name.contains('/') || name.ends_with(".toml") {
+            let path = Path::new(name);
+            let stem = path.file_stem().map(|stem| stem.to_string_lossy());
+            let stem = stem.map_or_else(|| name.to_owned(), |stem| stem.into_owned());
+            let folder = path.parent().unwrap_or(folder);
+            (folder, stem, File::read(path)?)
         } else {
-            folder.join(format!("{name}.toml"))
+            (folder, name.to_owned(), File::named(folder, name)?)
         };
-        if !path.is_file() {
-            return Err(ProfileError::Unknown {
-                name: name.to_owned(),
-                known: Self::names(folder),
-            });
-        }
-        let stem = path
-            .file_stem()
-            .map(|stem| stem.to_string_lossy().into_owned());
-        let name = stem.unwrap_or_else(|| name.to_owned());
-        let mut file = File::read(&path)?;
         let mut seen = vec![name.clone()];
         while let Some(base) = file.inherits.take() {
             if seen.contains(&base) {
                 return Err(ProfileError::Circle(base));
             }
-            let beside = path.with_file_name(format!("{base}.toml"));
-            if !beside.is_file() {
-                return Err(ProfileError::Unknown {
-                    name: base,
-                    known: Self::names(beside.parent().unwrap_or(folder)),
-                });
-            }
-            let under = File::read(&beside)?;
+            let under = File::named(folder, &base)?;
             let further = under.inherits.clone();
             file = file.over(under);
             file.inherits = further;
@@ -398,7 +423,9 @@ impl Profile {
                 is_profile.then(|| path.file_stem().map(|s| s.to_string_lossy().into_owned()))?
             })
             .collect();
+        names.extend(BUILT_IN.map(|(name, _)| name.to_owned()));
         names.sort();
+        names.dedup();
         names
     }
 }
@@ -440,6 +467,29 @@ mod tests {
         assert_eq!(profile.limits.heap, "64m");
         assert_eq!(profile.exclude.len(), 1);
         assert_eq!(profile.flags["tiny"], ["-Xss180k"]);
+    }
+
+    #[test]
+    fn without_a_folder_there_are_the_built_in_profiles() {
+        let nowhere = Path::new("/nonexistent");
+        for (name, _) in BUILT_IN {
+            let ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("../ci");
+            let (built_in, file) = (Profile::load(nowhere, name), Profile::load(&ours, name));
+            assert_eq!(built_in.unwrap(), file.unwrap());
+        }
+        let unknown = Profile::load(nowhere, "weekly").unwrap_err().to_string();
+        assert!(unknown.ends_with("there are: nightly, pr, seeds, smoke"));
+    }
+
+    #[test]
+    fn a_slow_clock_need_not_give_what_it_cannot() {
+        let minimum = Minimum {
+            walks: 2_000,
+            frames: 0.2,
+        };
+        assert_eq!(minimum.at(10_000.0, Some(250.0)).walks, 50);
+        assert_eq!(minimum.at(100.0, Some(250.0)).walks, 2_000);
+        assert_eq!(minimum.at(10_000.0, None), minimum);
     }
 
     #[test]

@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use walkfuzz_context::generate::{Dice, Rng};
 use walkfuzz_record::Counter;
 
+use crate::capsules;
 use crate::clock::{self, CLOCKS, Clock};
 use crate::keeper;
 use crate::options::Choice;
@@ -134,6 +135,7 @@ pub(crate) fn end() -> bool {
     while keeper::handlers_at_work(sampler) && began.elapsed() < Duration::from_secs(1) {
         std::thread::sleep(Duration::from_millis(1));
     }
+    capsules::finish();
     running.write_counters();
     Summary::of(&running, true).write(sampler.recorder.path());
     sampler.recorder.close();

@@ -11,11 +11,13 @@
 //! How the parts work together:
 //! - JVMTI's events tell which threads there are (`threads`) and make method ids, without which AsyncGetCallTrace gives no frames;
 //! - clocks (`clock`) send signals, whose handler (`signals`) walks (`sampler`), under crash protection (`protect`) or bare;
+//! - the first fault at each place becomes a capsule (`capsules`), of copies that the handler made;
 //! - the keeper (`keeper`) stops the clocks of threads that wait, accounts for CPU time, makes clocks anew.
 //!
 //! Not here: what the numbers mean, and what is run. The library stays loaded for ever (`-z nodelete`).
 
 mod arch;
+mod capsules;
 mod clock;
 mod control;
 mod keeper;

@@ -21,6 +21,7 @@ use walkfuzz_symbols::Modules;
 use walkfuzz_vmstructs::{LiveMemory, java_threads};
 use walkfuzz_walkers::{Agct, Walker};
 
+use crate::capsules::{self, Surroundings};
 use crate::clock::{self, Clock};
 use crate::control;
 use crate::keeper;
@@ -239,6 +240,13 @@ unsafe fn go(jvmti: Jvmti, env: *mut JNIEnv, prepared: Prepared) -> Result<(), R
     jvmti.enable(JVMTI_EVENT_THREAD_END)?;
     // SAFETY: the calling thread's.
     unsafe { meet_all(jvmti, env, &vm)? };
+    if guarded {
+        let surroundings = Surroundings {
+            safefetch: vm.safefetch.clone(),
+            jvm: jvmti.system_property("java.version").unwrap_or_default(),
+        };
+        capsules::start(sampler, surroundings)?;
+    }
     keeper::start(sampler, vm)?;
     Ok(())
 }

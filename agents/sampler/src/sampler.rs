@@ -9,10 +9,11 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering::*
 use libc::ucontext_t;
 use walkfuzz_context::{Address, BlobKind, Registers};
 use walkfuzz_guard::{Fault, GuardSlot, read_registers};
-use walkfuzz_record::{Counter, Lane, Recorder, WalkerId};
+use walkfuzz_record::{Counter, Lane, Recorder, WalkOutcome, WalkerId};
 use walkfuzz_vmstructs::CodeMap;
 use walkfuzz_walkers::{Start, ThreadHandle, TraceBuffer, Walker, walk_bare, walk_guarded};
 
+use crate::capsules;
 use crate::options::Options;
 use crate::perturb::Perturber;
 use crate::threads::Thread;
@@ -127,6 +128,11 @@ impl Sampler {
             turned_away: AtomicU64::new(0),
             handlers_kept: AtomicBool::new(true),
         }
+    }
+
+    /// What the walker is called.
+    pub(crate) fn walker_name(&self) -> &'static str {
+        self.walker.name()
     }
 
     /// Makes it the one that handlers find. It stays in memory for ever.
@@ -246,7 +252,7 @@ impl Sampler {
         let kind = self.kind(untouched.pc().0);
         lane.begin_walk(index, WALKER, &untouched, &untouched, kind);
         // SAFETY: the context is the handler's, the lane open for this walk.
-        sampled.walking += unsafe { self.walk(thread, slot, lane, tools, context) };
+        sampled.walking += unsafe { self.walk(thread, slot, lane, tools, context, true) };
         if let Some(perturber) = &self.perturber
             && sampled.in_java
             && cause == Cause::Sample
@@ -272,7 +278,8 @@ impl Sampler {
                     );
                     lane.mark_perturbed();
                     // SAFETY: as above.
-                    sampled.walking += unsafe { self.walk(thread, slot, lane, tools, scratch) };
+                    sampled.walking +=
+                        unsafe { self.walk(thread, slot, lane, tools, scratch, false) };
                 },
             );
         }
@@ -283,7 +290,7 @@ impl Sampler {
     /// The call itself, in a lane where it stands open. Returns the ticks that it took.
     ///
     /// # Safety
-    /// `context` is the handler's or a copy of it; `slot` is the calling thread's.
+    /// `context` is the handler's, `untouched`, or a copy of it; `slot` is the calling thread's.
     #[inline]
     unsafe fn walk(
         &self,
@@ -292,6 +299,7 @@ impl Sampler {
         lane: &Lane,
         tools: &mut Tools,
         context: *mut ucontext_t,
+        untouched: bool,
     ) -> u64 {
         let handle = ThreadHandle {
             env: thread.env.load(Relaxed) as *mut _,
@@ -312,6 +320,13 @@ impl Sampler {
             }
         };
         let outcome = walked.outcome(&tools.fault, depth);
+        if matches!(outcome, WalkOutcome::Fault(_)) && untouched {
+            // As the walk began.
+            let again = self.walker.prepare(&mut tools.trace, depth, handle, start);
+            if let Some(again) = again {
+                capsules::take(&tools.fault, again);
+            }
+        }
         lane.end_walk(&outcome, u32::try_from(walked.ticks).unwrap_or(u32::MAX));
         if walked.near_misses != 0 {
             lane.add(Counter::NearMisses, u64::from(walked.near_misses));

@@ -6,6 +6,7 @@ use std::ffi::{CStr, c_void};
 
 use jvmti_bindings::sys::jni::JavaVM;
 use walkfuzz_context::BlobKind;
+use walkfuzz_guard::SafeFetchSite;
 use walkfuzz_jvm::tell_guard;
 use walkfuzz_symbols::Modules;
 use walkfuzz_vmstructs::{CodeCache, CodeMap, HotSpot, LiveMemory, Maps, Span};
@@ -18,6 +19,8 @@ pub(crate) struct Vm {
     pub(crate) facts: VmFacts,
     pub(crate) hotspot: HotSpot,
     pub(crate) maps: Maps,
+    /// The JVM's loads that may fault; known if walks are guarded.
+    pub(crate) safefetch: Vec<SafeFetchSite>,
     libjvm_text: Option<Span>,
 }
 
@@ -77,8 +80,9 @@ impl Vm {
         let module = modules
             .by_name("libjvm.so")
             .ok_or_else(|| structures("libjvm.so is not among the modules".to_owned()))?;
+        let mut safefetch = Vec::new();
         if guarded {
-            tell_guard(module)?;
+            safefetch = tell_guard(module)?.safefetch;
             let handler = libjvm.symbol(c"JVM_handle_linux_signal")?;
             // SAFETY: this JVM's own.
             unsafe { walkfuzz_jvm::ask_jvm_at_safefetch(handler) };
@@ -108,6 +112,7 @@ impl Vm {
         };
         Ok(Self {
             facts,
+            safefetch,
             libjvm_text: maps.text_of("libjvm.so"),
             hotspot,
             maps,

@@ -20,6 +20,44 @@ pub mod capture {
         }
     }
 
+    impl Ground<'static> {
+        /// Makes none.
+        ///
+        /// # Errors
+        /// Always [`PuppetError::Unsupported`].
+        pub fn of_copies(_: Copies, _: &Request) -> Result<Self, CaptureError> {
+            Err(PuppetError::Unsupported.into())
+        }
+    }
+
+    /// Copies of a moment, of which there are none.
+    #[derive(Debug)]
+    pub struct Copies(());
+
+    impl Copies {
+        /// Makes none.
+        ///
+        /// # Errors
+        /// Always.
+        pub fn fork(_: Meeting) -> std::io::Result<Self> {
+            Err(std::io::ErrorKind::Unsupported.into())
+        }
+    }
+
+    /// A word that a process and its copies share.
+    #[derive(Clone, Copy, Debug)]
+    pub struct Meeting(());
+
+    impl Meeting {
+        /// Makes none.
+        ///
+        /// # Errors
+        /// Always.
+        pub fn new() -> std::io::Result<Self> {
+            Err(std::io::ErrorKind::Unsupported.into())
+        }
+    }
+
     impl<'a> Ground<'a> {
         /// Makes none.
         ///

@@ -114,6 +114,8 @@ pub struct CrashLog {
     pub errors_while_reporting: u32,
     /// Whether the log has its last line.
     pub complete: bool,
+    /// Whether a further crash log follows, of which nothing is read.
+    pub another_follows: bool,
 }
 
 /// Frames of the VM's own reporting, above the place that failed.

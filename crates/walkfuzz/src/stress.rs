@@ -183,7 +183,7 @@ fn profile(args: &StressArgs) -> Result<Profile, Failure> {
     Ok(profile)
 }
 
-/// The checkout's `ci`, or one in the current folder.
+/// The checkout's `ci`, or one in the current folder, if there is one.
 fn profiles() -> PathBuf {
     crate::checkout::root().map_or_else(|_| PathBuf::from(PROFILES), |root| root.join(PROFILES))
 }

@@ -162,6 +162,10 @@ impl Run {
         self.folder.path().join("record.map")
     }
 
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
     pub(crate) fn summary(&self) -> serde_json::Value {
         let path = self.folder.path().join("record.map.json");
         serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap()

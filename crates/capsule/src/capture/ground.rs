@@ -6,12 +6,14 @@
 use std::io;
 use std::time::Instant;
 
-use walkfuzz_context::{Address, Registers};
+use walkfuzz_context::{Address, Registers, Sp};
 
 use crate::arch;
 use crate::capsule::{Capsule, Content, Facts, Layout, PageBytes};
 use crate::capture::frozen::Frozen;
-use crate::capture::{Effort, Request, facts_of, minimise, pages, shim, verified_as, whole};
+use crate::capture::{
+    Copies, Effort, Request, facts_of, minimise, pages, shim, verified_as, walk_stack, whole,
+};
 use crate::error::{CaptureError, PuppetError};
 use crate::format::limits::PAGE;
 use crate::outcome::Ended;
@@ -69,12 +71,33 @@ impl Ground<'static> {
     /// [`CaptureError`]; [`CaptureError::Unverified`] if the walk depends on more than memory.
     pub fn of_process(request: &Request) -> Result<Self, CaptureError> {
         let began = Instant::now();
+        let (source, verifier) = (Tracee::spawn()?, Tracee::spawn()?);
+        Self::of_tracees(request, source, verifier, walk_stack(), began)
+    }
+
+    /// Of a moment in a signal handler, of which copies were made there: as [`of_process`](Self::of_process), on another thread.
+    ///
+    /// # Errors
+    /// As there.
+    pub fn of_copies(copies: Copies, request: &Request) -> Result<Self, CaptureError> {
+        let began = Instant::now();
+        let stack = copies.stack();
+        let (source, verifier) = copies.adopt()?;
+        Self::of_tracees(request, source, verifier, stack, began)
+    }
+
+    fn of_tracees(
+        request: &Request,
+        source: Tracee,
+        mut verifier: Tracee,
+        stack: Sp,
+        began: Instant,
+    ) -> Result<Self, CaptureError> {
         let mut effort = Effort::default();
-        let source = Frozen::new(Tracee::spawn()?)?;
-        let mut verifier = Tracee::spawn()?;
+        let source = Frozen::new(source)?;
         effort.fork = began.elapsed();
         let layout = source.layout();
-        let mut facts = facts_of(request, &source, &verifier, &layout)?;
+        let mut facts = facts_of(request, &source, &verifier, &layout, stack)?;
         verifier.map_stub(facts.stub.0)?;
         verifier.set_float_state(&arch::float_at_entry(&facts.entry))?;
         verifier.write(facts.entry.stack.0, &facts.stub.0.to_le_bytes())?;

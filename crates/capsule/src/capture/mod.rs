@@ -8,6 +8,7 @@
 //!
 //! Contract: the caller has room on its stack for the walk and some kilobytes more, and holds no lock that a forked child would need.
 
+mod copies;
 mod frozen;
 mod ground;
 mod minimise;
@@ -28,6 +29,7 @@ use crate::outcome::Ended;
 use crate::puppet::{Puppet, Tracee};
 
 pub use crate::request::{Effort, Keep, KnownFile, Request};
+pub use copies::{Copies, Meeting};
 pub use ground::Ground;
 
 use frozen::Frozen;
@@ -54,6 +56,7 @@ fn facts_of(
     source: &Frozen,
     verifier: &Tracee,
     layout: &Layout,
+    stack: Sp,
 ) -> Result<Facts, CaptureError> {
     let stub = free_pages(layout).ok_or(CaptureError::NoRoom)?;
     let entry = Entry {
@@ -61,7 +64,7 @@ fn facts_of(
         trace: request.trace,
         depth: request.depth,
         context: request.context,
-        stack: walk_stack(),
+        stack,
         thread: Address(arch::thread_pointer(&verifier.machine()?)),
         float_control: arch::float_control(&verifier.float_state()?),
     };

@@ -8,6 +8,7 @@ mod space;
 
 use std::fs::File;
 use std::io;
+use std::sync::atomic::{AtomicI32, Ordering::*};
 
 use libc::{c_int, c_void, pid_t};
 
@@ -63,6 +64,27 @@ impl Tracee {
             // A filter that kills.
             return Err(not_permitted(&io::Error::from_raw_os_error(libc::EPERM)));
         }
+        Self::of_stopped(pid, status)
+    }
+
+    /// A child that another thread of this process has forked and that waits in a system call, with its timer set: see
+    /// [`Copies`](crate::capture::Copies). The calling thread becomes its tracer.
+    pub(crate) fn adopt(pid: pid_t) -> Result<Self, PuppetError> {
+        // SAFETY: a request without addresses.
+        if unsafe { libc::ptrace(libc::PTRACE_ATTACH, pid, 0, 0) } == -1 {
+            let error = io::Error::last_os_error();
+            end(pid);
+            return Err(not_permitted(&error));
+        }
+        let status = wait(pid)?;
+        Self::of_stopped(pid, status)
+    }
+
+    /// A child that has stopped, with `status`, in a system call: of this thread, which traces it.
+    fn of_stopped(pid: pid_t, status: c_int) -> Result<Self, PuppetError> {
+        if !libc::WIFSTOPPED(status) {
+            return Err(PuppetError::Gone);
+        }
         let memory = File::options()
             .read(true)
             .write(true)
@@ -80,9 +102,6 @@ impl Tracee {
             memory,
             gate: 0,
         };
-        if !libc::WIFSTOPPED(status) {
-            return Err(PuppetError::Gone);
-        }
         let options = libc::PTRACE_O_EXITKILL | libc::PTRACE_O_TRACESYSGOOD;
         tracee.request(libc::PTRACE_SETOPTIONS, 0, options as u64, "set options")?;
         // The mask of the thread that forked is no business of the walk, and the timer's tick must come through.
@@ -246,6 +265,59 @@ fn wait(pid: pid_t) -> Result<c_int, PuppetError> {
         if !matches!(&error, PuppetError::System { source, .. } if source.kind() == io::ErrorKind::Interrupted)
         {
             return Err(error);
+        }
+    }
+}
+
+/// Forks the process that stands in a signal handler, and that copy once more: two copies of one moment, though other threads go on. They wait
+/// to be [adopted](Tracee::adopt), and end after `patience` seconds in which nobody does. The second writes down who it is in
+/// `second`, which is shared memory. Signal-safe: system calls alone, none of libc's preparations for a fork.
+pub(crate) fn fork_in_handler(second: &AtomicI32, patience: u32) -> io::Result<pid_t> {
+    second.store(0, Release);
+    match clone_process(0) {
+        0 => {
+            // Not the first one's child, but ours, as it is.
+            if clone_process(libc::CLONE_PARENT) == 0 {
+                // SAFETY: no arguments.
+                let own = unsafe { libc::syscall(libc::SYS_getpid) };
+                second.store(own as pid_t, Release);
+            }
+            wait_for_adoption(patience)
+        }
+        -1 => Err(io::Error::last_os_error()),
+        first => Ok(first as pid_t),
+    }
+}
+
+/// A fork without a signal at its end.
+fn clone_process(flags: c_int) -> libc::c_long {
+    // SAFETY: no argument is a pointer; the copy makes system calls alone.
+    unsafe { libc::syscall(libc::SYS_clone, flags, 0, 0, 0, 0) }
+}
+
+/// Ends children that nobody adopted.
+pub(crate) fn abandon(pid: pid_t) {
+    end(pid);
+}
+
+fn wait_for_adoption(patience: u32) -> ! {
+    // SAFETY: system calls with valid arguments; all-zero is a valid action (the default one) and set.
+    unsafe {
+        let mut all_but_alarm: libc::sigset_t = std::mem::zeroed();
+        libc::sigfillset(&raw mut all_but_alarm);
+        libc::sigdelset(&raw mut all_but_alarm, libc::SIGALRM);
+        libc::sigprocmask(
+            libc::SIG_SETMASK,
+            &raw const all_but_alarm,
+            std::ptr::null_mut(),
+        );
+        let default: libc::sigaction = std::mem::zeroed();
+        libc::sigaction(libc::SIGALRM, &raw const default, std::ptr::null_mut());
+        libc::alarm(patience);
+        set_clock(TICK_US);
+        loop {
+            // Made through `syscall`, whose instruction the tracer uses again.
+            libc::syscall(libc::SYS_ppoll, 0, 0, 0, 0, 0);
         }
     }
 }

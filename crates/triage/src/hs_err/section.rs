@@ -22,6 +22,12 @@ const MOST_EVENT_LOGS: usize = 64;
 /// A log of so many bytes is none; HotSpot's are 40 to 500 KB.
 const MOST_BYTES: usize = 64 << 20;
 
+/// What only the summary of a crash log says. It may come twice: what the JVM writes to its standard output has no more than it.
+const BEGINS: [&str; 2] = [
+    "A fatal error has been detected by the Java Runtime Environment",
+    "There is insufficient memory for the Java Runtime Environment to continue",
+];
+
 #[derive(Clone, Copy, PartialEq)]
 enum Section {
     None,
@@ -95,6 +101,10 @@ pub(super) fn read(bytes: &[u8]) -> CrashLog {
         bank: RegisterBank::default(),
     };
     for line in lines(&bytes[..bytes.len().min(MOST_BYTES)]) {
+        if reader.log.has_body() && BEGINS.iter().any(|begin| line.contains(begin)) {
+            reader.log.another_follows = true;
+            break;
+        }
         reader.section = reader.line(&line);
     }
     let Reader { mut log, bank, .. } = reader;
@@ -104,6 +114,13 @@ pub(super) fn read(bytes: &[u8]) -> CrashLog {
     };
     log.registers = bank.finish(log.arch(), pc);
     log
+}
+
+impl CrashLog {
+    /// Whether there is more than a summary.
+    fn has_body(&self) -> bool {
+        self.complete || self.thread.is_some() || self.system != Default::default()
+    }
 }
 
 impl Reader {

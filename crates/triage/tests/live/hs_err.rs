@@ -203,6 +203,27 @@ fn failed_checks_of_every_sort() {
 }
 
 #[test]
+fn of_two_logs_in_a_file_the_first_is_read() {
+    let names = names();
+    for (first, second) in names.iter().zip(names.iter().skip(1)) {
+        let alone = CrashLog::parse(&golden(first));
+        let both = [golden(first), golden(second)].concat();
+        let mut read = CrashLog::parse(&both);
+        assert!(read.another_follows && !alone.another_follows, "{first}");
+        read.another_follows = false;
+        assert_eq!(read, alone, "{first}, {second}");
+    }
+    // What stands on the terminal, and then the log.
+    let name = names.first().unwrap();
+    let log = golden(name);
+    let summary = String::from_utf8_lossy(&log);
+    let summary = summary.lines().take_while(|line| line.starts_with('#'));
+    let summary = summary.collect::<Vec<_>>().join("\n") + "\n\n";
+    let read = CrashLog::parse(&[summary.into_bytes(), log.clone()].concat());
+    assert_eq!(read, CrashLog::parse(&log));
+}
+
+#[test]
 fn what_is_no_crash_log_is_said_to_be_none() {
     for bytes in [
         &b""[..],

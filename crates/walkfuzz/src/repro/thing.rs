@@ -60,6 +60,9 @@ impl Thing {
         }
         let log = CrashLog::parse(&bytes);
         if log.is_crash_log() {
+            if log.another_follows {
+                eprintln!("walkfuzz: {text} holds more than one crash log; the first is meant");
+            }
             return Ok(Thing::CrashLog(path.to_owned(), Box::new(log)));
         }
         if path

@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
 use walkfuzz_harness::interrupt;
+use walkfuzz_harness::quoted;
 use walkfuzz_jvm::Places;
 use walkfuzz_stress::launch;
 use walkfuzz_stress::run::{Event, Runner};
@@ -32,7 +33,10 @@ pub(crate) use crate::stress::repro::place::cells;
 use crate::stress::repro::place::{CellsOfRun, profile_of};
 use crate::stress::sampler;
 use crate::stress::workload::{self, Workloads};
+use crate::visible::visible;
 
+/// How capsules' names end.
+const CAPSULE: &str = "wfcap";
 /// More repetitions than this say little more.
 const MOST: usize = 20;
 
@@ -46,6 +50,12 @@ pub(crate) fn run(again: &CellsOfRun, args: &ReproArgs) -> Result<(), Failure> {
     for result in &again.results {
         let attempt = Attempt::plan(&again.facts, result, args)?;
         attempt.announce(share);
+        for capsule in capsules(&again.cells, result) {
+            eprintln!(
+                "walkfuzz: its capsule needs no JVM: walkfuzz replay {}",
+                visible(&quoted(&capsule.display().to_string()))
+            );
+        }
         if args.dry_run {
             continue;
         }
@@ -70,6 +80,19 @@ pub(crate) fn run(again: &CellsOfRun, args: &ReproArgs) -> Result<(), Failure> {
         None | Some(0) => Ok(()),
         Some(code) => Err(Failure::said(code)),
     }
+}
+
+/// The capsules that the sampler made of a cell's faults.
+fn capsules(cells: &Path, result: &CellResult) -> Vec<PathBuf> {
+    let folder = cells.join(result.cell.id());
+    let files = result.findings.iter().filter_map(|finding| {
+        // A name of the folder's, and nothing further away.
+        let name = Path::new(finding.evidence.as_ref()?).file_name()?;
+        Some(folder.join(name))
+    });
+    let is_capsule =
+        |path: &PathBuf| path.extension().is_some_and(|end| end == CAPSULE) && path.is_file();
+    files.filter(is_capsule).collect()
 }
 
 /// A cell that is to run again.

@@ -18,6 +18,8 @@ const PLAIN: [&str; 2] = ["walkfuzz", "stress"];
 
 /// Cells of a run that are to run again.
 pub(crate) struct CellsOfRun {
+    /// Where the run keeps what its cells left.
+    pub(crate) cells: PathBuf,
     pub(crate) facts: StressFacts,
     pub(crate) results: Vec<CellResult>,
 }
@@ -70,6 +72,7 @@ fn one(folder: &StressFolder, id: &str) -> Result<CellsOfRun, Failure> {
             "no finished cell of {place} is called {id}"
         ))),
         1 => Ok(CellsOfRun {
+            cells: folder.path().join(StressFolder::CELLS),
             facts: folder.facts()?,
             results: found,
         }),
@@ -94,6 +97,7 @@ fn failed(folder: &StressFolder) -> Result<CellsOfRun, Failure> {
         )));
     }
     Ok(CellsOfRun {
+        cells: folder.path().join(StressFolder::CELLS),
         facts: folder.facts()?,
         results,
     })
