@@ -87,7 +87,7 @@ impl Resident {
     /// Takes a snapshot in. Pages that it shares with others are kept once. Returns its number, counted from 0.
     ///
     /// # Errors
-    /// [`PuppetError::NeedsFile`](crate::PuppetError::NeedsFile) if pages are by reference, see [`Capsule::resolve`];
+    /// [`PuppetError::NeedsFile`] if pages are by reference, see [`Capsule::resolve`];
     /// [`ResidentError::Collision`].
     pub fn add(&mut self, capsule: &Capsule) -> Result<usize, ResidentError> {
         let kept = self.store.keep(capsule)?;
