@@ -16,6 +16,7 @@ use walkfuzz_triage::{
 use crate::cell::Cell;
 use crate::process::{Finished, MAPS};
 use crate::profile::Minimum;
+use crate::recording::usual_rate;
 use crate::result::{CellFinding, CellResult, Numbers, ProcessResult, SCHEMA, Verdict};
 use crate::verdict::{Evidence, judge, sampling_warning};
 
@@ -88,8 +89,11 @@ pub fn assess(known: &Known<'_>, folder: &Path, finished: &Finished) -> CellResu
         workload: &finished.said.end,
         tells: known.tells || finished.said.tells(),
         findings: &findings,
-        minimum: known.minimum.at(known.asked, known.ceiling),
+        minimum: known
+            .minimum
+            .at(known.asked, known.ceiling.or(usual_rate(walker))),
         perturbs,
+        frees_nothing: known.cell.collector == "epsilon",
     });
     if let Some(complaint) = &finished.said.sampler {
         (verdict, reason) = (

@@ -18,7 +18,7 @@ use nix::unistd::Pid;
 use walkfuzz_triage::{Ended, Exit};
 
 use crate::mark::{MARK, end_marked};
-use crate::procfs::{jvm_maps, resident};
+use crate::procfs::{cpu_time, jvm_maps, resident};
 use crate::profile::Limits;
 use crate::said::Said;
 
@@ -32,6 +32,8 @@ const LINE: usize = 8 << 10;
 const DUMP: Duration = Duration::from_secs(2);
 /// How long it may take to end when it is asked to.
 const PATIENCE: Duration = Duration::from_secs(5);
+/// Who uses this part of a core's time works; a JVM that waits uses less.
+const WORKS: u32 = 20;
 
 /// What ended a program, and what it said.
 #[derive(Debug)]
@@ -90,6 +92,8 @@ pub fn run(
         said: &said,
         maps: &maps,
         peak: 0,
+        cpu: Duration::ZERO,
+        worked: began,
         saw_jvm: false,
     };
     let (ended, over_memory) = watched.wait(asked)?;
@@ -119,6 +123,9 @@ struct Watched<'a> {
     said: &'a Mutex<Said>,
     maps: &'a Path,
     peak: u64,
+    /// CPU time when it was last seen to work, and when that was.
+    cpu: Duration,
+    worked: Instant,
     /// Whether the mappings that are kept are a JVM's.
     saw_jvm: bool,
 }
@@ -144,6 +151,10 @@ impl Watched<'_> {
             }
             if looked.elapsed() > Duration::from_millis(200) {
                 looked = Instant::now();
+                let cpu = cpu_time(self.child.id());
+                if cpu > self.cpu + self.limits.hang / WORKS {
+                    (self.cpu, self.worked) = (cpu, Instant::now());
+                }
                 let memory = resident(self.child.id());
                 self.peak = self.peak.max(memory);
                 self.keep_maps();
@@ -162,14 +173,9 @@ impl Watched<'_> {
         if !self.tells && !said.tells() {
             return false;
         }
-        // Before its first words it starts, which is long under -Xcomp.
-        let since = said.progress.map_or(self.began, |progress| progress);
-        let patience = if said.progress.is_some() {
-            self.limits.hang
-        } else {
-            self.limits.hang * 2
-        };
-        since.elapsed() > patience
+        // Before its first words it starts, which may take minutes under -Xcomp: there, only who does nothing stands still.
+        let since = said.progress.unwrap_or(self.worked);
+        since.elapsed() > self.limits.hang
     }
 
     /// Remembers what lies where, as long as there is somebody to ask: the addresses of a record mean nothing without it.
@@ -337,6 +343,18 @@ mod tests {
             },
         );
         assert_eq!(late.ended, Ended::OutOfTime);
+    }
+
+    #[test]
+    fn who_works_before_its_first_words_does_not_stand_still() {
+        let soon = |limits: &mut Limits| {
+            limits.hang = Duration::from_millis(1_500);
+            limits.time_out = Duration::from_secs(5);
+        };
+        let (busy, _) = shell("while :; do :; done", soon);
+        assert_eq!(busy.ended, Ended::OutOfTime);
+        let (idle, _) = shell("sleep 60", soon);
+        assert_eq!(idle.ended, Ended::StoodStill);
     }
 
     #[test]

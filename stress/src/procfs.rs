@@ -1,5 +1,9 @@
 //! What `/proc` says of a process and of those below it.
 
+use std::time::Duration;
+
+/// What `/proc` counts time in, whatever the kernel's own tick (USER_HZ).
+const TICKS_A_SECOND: u32 = 100;
 /// The end of a mapping's line that shows a JVM.
 const LIBJVM: &str = "/lib/server/libjvm.so";
 
@@ -35,6 +39,21 @@ pub(crate) fn resident(pid: u32) -> u64 {
     own + children(pid).into_iter().map(resident).sum::<u64>()
 }
 
+/// CPU time of a process and everything below it that lives.
+pub(crate) fn cpu_time(pid: u32) -> Duration {
+    let ticks: u64 = std::fs::read_to_string(format!("/proc/{pid}/stat"))
+        .ok()
+        .and_then(|text| {
+            // Behind the name, which may hold anything: user and system time are the 12th and 13th field.
+            let (_, fields) = text.rsplit_once(')')?;
+            let times = fields.split_whitespace().skip(11).take(2);
+            times.map(|time| time.parse::<u64>().ok()).sum()
+        })
+        .unwrap_or(0);
+    let own = Duration::from_secs(ticks) / TICKS_A_SECOND;
+    own + children(pid).into_iter().map(cpu_time).sum::<Duration>()
+}
+
 /// The processes that a process started and that live.
 fn children(pid: u32) -> Vec<u32> {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task"))
@@ -50,4 +69,22 @@ fn children(pid: u32) -> Vec<u32> {
         );
     }
     found
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn work_takes_cpu_time() {
+        let own = std::process::id();
+        let before = cpu_time(own);
+        let began = std::time::Instant::now();
+        let mut number = 1_u64;
+        while cpu_time(own) < before + Duration::from_millis(50) {
+            number = std::hint::black_box(number.wrapping_mul(3));
+            assert!(began.elapsed() < Duration::from_secs(60));
+        }
+        assert_eq!(cpu_time(u32::MAX), Duration::ZERO);
+    }
 }

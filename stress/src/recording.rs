@@ -18,6 +18,12 @@ pub fn is_jfr(walker: &str) -> bool {
     WALKERS.iter().any(|(name, ..)| *name == walker)
 }
 
+/// Samples a second of a running thread that JFR's samplers are meant to give: they walk some threads each round, every 10 ms by default.
+#[must_use]
+pub fn usual_rate(walker: &str) -> Option<f64> {
+    is_jfr(walker).then_some(100.0)
+}
+
 /// The settings file (`.jfc`) that turns one sampler on; `interval` as JFR writes times, `1 ms`.
 #[must_use]
 pub fn settings(walker: &str, interval: &str) -> Option<String> {

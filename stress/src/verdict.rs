@@ -25,6 +25,8 @@ pub struct Evidence<'a> {
     pub minimum: Minimum,
     /// Whether the cell perturbs contexts.
     pub perturbs: bool,
+    /// Whether its collector frees nothing, so that memory runs out sooner or later.
+    pub frees_nothing: bool,
 }
 
 /// The verdict and its reason.
@@ -141,8 +143,10 @@ fn doubt(evidence: &Evidence<'_>) -> Option<String> {
             "antagonist {name} did nothing: the cell ran without it"
         ));
     }
+    let natural_end = evidence.frees_nothing && process.outcome == ProcessOutcome::OutOfMemory;
     match process.outcome {
         ProcessOutcome::Clean | ProcessOutcome::Retired => {}
+        ProcessOutcome::OutOfMemory if natural_end => {}
         ProcessOutcome::TimeOut => {
             return Some("its time was up before the program was done".to_owned());
         }
@@ -167,10 +171,10 @@ fn doubt(evidence: &Evidence<'_>) -> Option<String> {
             100.0 * frames
         ));
     }
-    if evidence.tells && !evidence.workload.done {
+    if evidence.tells && !evidence.workload.done && !natural_end {
         return Some("the program ended without saying that it is done".to_owned());
     }
-    if evidence.tells && evidence.workload.checks == Some(0) {
+    if evidence.tells && evidence.workload.checks == Some(0) && !natural_end {
         return Some("the program checked no result".to_owned());
     }
     None
@@ -204,6 +208,7 @@ mod tests {
         workload: WorkloadEnd,
         findings: Vec<CellFinding>,
         perturbs: bool,
+        frees_nothing: bool,
     }
 
     impl Case {
@@ -224,6 +229,7 @@ mod tests {
                 },
                 findings: Vec::new(),
                 perturbs: false,
+                frees_nothing: false,
             }
         }
 
@@ -246,6 +252,7 @@ mod tests {
                     frames: 0.2,
                 },
                 perturbs: self.perturbs,
+                frees_nothing: self.frees_nothing,
             })
         }
     }
@@ -273,6 +280,18 @@ mod tests {
             reason,
             "0 crashes in 100000 walks: under 29.96 per million (95 %)"
         );
+    }
+
+    #[test]
+    fn a_collector_that_frees_nothing_may_end_with_what_it_walked() {
+        let mut case = Case::good();
+        case.outcome = ProcessOutcome::OutOfMemory;
+        case.workload.done = false;
+        assert_eq!(case.judged().0, Verdict::Unknown);
+        case.frees_nothing = true;
+        assert_eq!(case.judged().0, Verdict::Pass);
+        case.numbers.as_mut().unwrap().untouched.walks = 9;
+        assert_eq!(case.judged().0, Verdict::Unknown);
     }
 
     #[test]

@@ -182,7 +182,7 @@ impl Sampler {
     pub(crate) fn kind(&self, pc: u64) -> BlobKind {
         // SAFETY: a map is freed only after every lane was free since it was replaced, and the caller holds one.
         let map = unsafe { &*self.code.load(Acquire) };
-        map.kind(Address(pc))
+        map.kind_of_segment(Address(pc))
     }
 
     /// A free lane and its bench. Signal-safe.

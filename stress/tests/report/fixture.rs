@@ -214,6 +214,7 @@ pub(crate) fn result(cell: &Cell, place: i64, seed: u64) -> CellResult {
             frames: 0.2,
         },
         perturbs,
+        frees_nothing: false,
     });
     let warnings = cell.clock.contains("cpu-timer").then(|| {
         "250 samples a second of a running thread, 10000 were asked for; this clock gives at most 250".to_owned()

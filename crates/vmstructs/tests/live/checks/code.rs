@@ -365,6 +365,7 @@ fn map(cache: CodeCache) {
         ] {
             assert_eq!(map.blob(address), Some(blob));
             assert_eq!(map.kind(address), blob.kind);
+            assert_eq!(map.kind_of_segment(address), blob.kind);
         }
     }
     for codelet in map.cache().codelets.iter() {

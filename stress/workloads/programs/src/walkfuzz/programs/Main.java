@@ -125,6 +125,10 @@ public final class Main {
     private static int failed(String name, Throwable failure) {
         failure.printStackTrace();
         for (Throwable cause = failure; cause != null; cause = cause.getCause()) {
+            if (lacksOfJdk(cause)) {
+                line("unsupported " + name + ": this runtime has no module with " + cause.getMessage());
+                return UNSUPPORTED;
+            }
             if (cause instanceof WrongResult) {
                 line("wrong " + name + ": " + cause.getMessage());
                 return WRONG;
@@ -136,6 +140,13 @@ public final class Main {
         }
         line("wrong " + name + ": expected a result got " + String.valueOf(failure).replace('\n', ' '));
         return WRONG;
+    }
+
+    /** Runtimes are made with fewer modules than a JDK has. */
+    private static boolean lacksOfJdk(Throwable failure) {
+        String missing = String.valueOf(failure.getMessage()).replace('/', '.');
+        return (failure instanceof NoClassDefFoundError || failure instanceof ClassNotFoundException)
+                && missing.matches("(java|javax|jdk|sun|com\\.sun)\\.[\\w.$]+");
     }
 
     private static void tell(Rounds rounds) {
