@@ -305,8 +305,8 @@ fn faults(known: &Known<'_>, folder: &Path, records: &[Record], walker: &str) ->
                 finding.count += 1;
                 continue;
             }
-            // The sampler may have made a capsule of it.
-            let capsule = name.and_then(|name| {
+            // The sampler may have made a capsule of the untouched walk.
+            let capsule = name.filter(|_| !perturbed).and_then(|name| {
                 let stem = name.strip_suffix(".map")?;
                 let capsule = format!("{stem}-{:x}.wfcap", fault.pc.0);
                 folder.join(&capsule).is_file().then_some(capsule)

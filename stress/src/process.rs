@@ -152,6 +152,8 @@ impl Watched<'_> {
             if looked.elapsed() > Duration::from_millis(200) {
                 looked = Instant::now();
                 let cpu = cpu_time(self.child.id());
+                // The time of a child that has ended is gone.
+                self.cpu = self.cpu.min(cpu);
                 if cpu > self.cpu + self.limits.hang / WORKS {
                     (self.cpu, self.worked) = (cpu, Instant::now());
                 }

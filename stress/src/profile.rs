@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
+use walkfuzz_record::read_file;
 
 use crate::cell::Dimension;
 use crate::filter::Filter;
@@ -53,6 +54,8 @@ pub struct Limits {
     pub jobs: usize,
 }
 
+/// Far more than a profile has.
+const MOST_BYTES: u64 = 1 << 20;
 /// The profiles that walkfuzz comes with, where no folder has one of the name.
 const BUILT_IN: [(&str, &str); 4] = [
     ("nightly", include_str!("../../ci/nightly.toml")),
@@ -238,10 +241,13 @@ pub fn parse_bytes(text: &str) -> Result<u64, String> {
 
 impl File {
     fn read(path: &Path) -> Result<Self, ProfileError> {
-        let text = std::fs::read_to_string(path).map_err(|source| ProfileError::Read {
+        let failed = |source| ProfileError::Read {
             path: path.to_owned(),
             source,
-        })?;
+        };
+        let bytes = read_file(path, MOST_BYTES).map_err(failed)?;
+        let text = String::from_utf8(bytes)
+            .map_err(|error| failed(std::io::Error::new(std::io::ErrorKind::InvalidData, error)))?;
         Self::parse(path, &text)
     }
 

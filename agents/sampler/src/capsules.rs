@@ -6,7 +6,7 @@
 use std::cell::UnsafeCell;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::*};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 
@@ -29,25 +29,31 @@ const LIBRARIES: [&str; 2] = ["libjvm.so", "libc.so.6"];
 /// How long the end of a sampling waits for capsules that are being made.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// How often a place is tried: what other threads did meanwhile may keep a walk from ending as it did.
+const TRIES: u32 = 3;
+
 /// Nobody's.
 const FREE: u32 = 0;
 /// A handler is filling it.
 const TAKEN: u32 = 1;
 /// Copies wait in it.
 const READY: u32 = 2;
-/// A capsule was made, or could not be.
-const DONE: u32 = 3;
+/// The writer is at it.
+const WRITING: u32 = 3;
+/// A capsule was made, or was tried often enough.
+const DONE: u32 = 4;
 
 struct Place {
     state: AtomicU32,
-    /// Where the walker faulted; 0: nowhere yet.
+    /// Where the walker faulted; counts where the place is not free.
     pc: AtomicU64,
+    tries: AtomicU32,
     taken: UnsafeCell<Option<Taken>>,
     /// Where its copies meet; none: nothing can be taken.
     meeting: OnceLock<Meeting>,
 }
 
-// SAFETY: `taken` is written by the handler that set TAKEN, and read by the thread that found READY.
+// SAFETY: `taken` is written by the handler that set TAKEN, and taken out by the thread that set WRITING: it is empty in between.
 unsafe impl Sync for Place {}
 
 /// A walk that faulted, and the process as it was then.
@@ -60,42 +66,67 @@ struct Taken {
 // SAFETY: the call's pointers are addresses of the copies.
 unsafe impl Send for Taken {}
 
-static PLACES_TAKEN: [Place; PLACES] = [const {
+static TAKEN_PLACES: [Place; PLACES] = [const {
     Place {
         state: AtomicU32::new(FREE),
         pc: AtomicU64::new(0),
+        tries: AtomicU32::new(0),
         taken: UnsafeCell::new(None),
         meeting: OnceLock::new(),
     }
 }; PLACES];
 
-/// The thread that writes, and whether it shall end.
-static WRITER: Mutex<Option<JoinHandle<()>>> = Mutex::new(None);
-static ENDING: AtomicBool = AtomicBool::new(false);
+/// The thread that writes, and how it is told to end.
+struct Writer {
+    thread: JoinHandle<()>,
+    ending: Arc<AtomicBool>,
+}
+
+static WRITER: Mutex<Option<Writer>> = Mutex::new(None);
+
+/// Makes what handlers need, before the first of them.
+pub(crate) fn prepare() {
+    for place in &TAKEN_PLACES {
+        if place.meeting.get().is_none()
+            && let Ok(meeting) = Meeting::new()
+        {
+            let _ = place.meeting.set(meeting);
+        }
+        // Of an earlier sampling.
+        place.tries.store(0, Relaxed);
+        let _ = place.state.compare_exchange(DONE, FREE, AcqRel, Relaxed);
+    }
+}
 
 /// Copies the process for the fault that `call`, prepared anew, ended with; the first at its place. Signal-safe.
 #[cold]
 pub(crate) fn take(fault: &Fault, call: Call) {
     let pc = fault.pc().0;
-    for place in &PLACES_TAKEN {
-        match place.pc.compare_exchange(0, pc, AcqRel, Acquire) {
-            Ok(_) => {
-                place.state.store(TAKEN, Relaxed);
-                let copies = place.meeting.get().map(|meeting| Copies::fork(*meeting));
-                let taken = copies.and_then(Result::ok).map(|copies| Taken {
-                    copies,
-                    call,
-                    signal: fault.signal,
-                });
-                // SAFETY: this handler took the place.
-                unsafe { *place.taken.get() = taken };
-                place.state.store(READY, Release);
-                return;
-            }
-            Err(known) if known == pc => return,
-            Err(_) => {}
-        }
+    let known = |place: &Place| place.state.load(Acquire) != FREE && place.pc.load(Relaxed) == pc;
+    if TAKEN_PLACES.iter().any(known) {
+        return;
     }
+    let free = |place: &&Place| {
+        let claimed = place.state.compare_exchange(FREE, TAKEN, AcqRel, Relaxed);
+        claimed.is_ok()
+    };
+    let Some(place) = TAKEN_PLACES.iter().find(free) else {
+        return;
+    };
+    place.pc.store(pc, Relaxed);
+    let copies = place.meeting.get().map(|meeting| Copies::fork(*meeting));
+    let Some(Ok(copies)) = copies else {
+        place.state.store(FREE, Release);
+        return;
+    };
+    let taken = Taken {
+        copies,
+        call,
+        signal: fault.signal,
+    };
+    // SAFETY: this handler took the place, in which nothing is, so that nothing is dropped here.
+    unsafe { place.taken.get().write(Some(taken)) };
+    place.state.store(READY, Release);
 }
 
 /// What the capsules' writer knows of the JVM.
@@ -105,39 +136,25 @@ pub(crate) struct Surroundings {
     pub(crate) jvm: String,
 }
 
-/// Makes capsules of what handlers took, on a thread of its own, as long as the sampling goes on.
+/// Makes capsules of what handlers took, on a thread of its own, until [`finish`].
 pub(crate) fn start(sampler: &'static Sampler, surroundings: Surroundings) -> std::io::Result<()> {
-    for place in &PLACES_TAKEN {
-        if place.meeting.get().is_none()
-            && let Ok(meeting) = Meeting::new()
-        {
-            let _ = place.meeting.set(meeting);
-        }
-        // Of an earlier sampling.
-        if place
-            .state
-            .compare_exchange(DONE, FREE, AcqRel, Relaxed)
-            .is_ok()
-        {
-            place.pc.store(0, Release);
-        }
-    }
-    ENDING.store(false, Release);
-    let writer = signals::with_signals_blocked(|| {
+    let ending = Arc::new(AtomicBool::new(false));
+    let told = Arc::clone(&ending);
+    let thread = signals::with_signals_blocked(|| {
         thread::Builder::new()
             .name("walkfuzz-capsules".to_owned())
             .spawn(move || {
                 loop {
-                    let ending = ENDING.load(Acquire);
+                    let last = told.load(Acquire);
                     write_all(sampler, &surroundings);
-                    if ending {
+                    if last {
                         return;
                     }
                     thread::sleep(Duration::from_millis(20));
                 }
             })
     })?;
-    *WRITER.lock().unwrap_or_else(PoisonError::into_inner) = Some(writer);
+    *WRITER.lock().unwrap_or_else(PoisonError::into_inner) = Some(Writer { thread, ending });
     Ok(())
 }
 
@@ -145,27 +162,35 @@ pub(crate) fn start(sampler: &'static Sampler, surroundings: Surroundings) -> st
 pub(crate) fn finish() {
     let writer = WRITER.lock().unwrap_or_else(PoisonError::into_inner).take();
     let Some(writer) = writer else { return };
-    ENDING.store(true, Release);
+    writer.ending.store(true, Release);
     let began = Instant::now();
-    while !writer.is_finished() && began.elapsed() < PATIENCE {
+    while !writer.thread.is_finished() && began.elapsed() < PATIENCE {
         thread::sleep(Duration::from_millis(5));
     }
 }
 
 fn write_all(sampler: &Sampler, surroundings: &Surroundings) {
-    for place in &PLACES_TAKEN {
-        if place.state.load(Acquire) != READY {
+    for place in &TAKEN_PLACES {
+        let claimed = place
+            .state
+            .compare_exchange(READY, WRITING, AcqRel, Relaxed);
+        if claimed.is_err() {
             continue;
         }
-        // SAFETY: READY gives it to this thread.
+        // SAFETY: WRITING gives it to this thread.
         let taken = unsafe { (*place.taken.get()).take() };
-        if let Some(taken) = taken {
-            let pc = Pc(place.pc.load(Relaxed));
-            if let Err(problem) = write(sampler, surroundings, taken, pc) {
+        let pc = Pc(place.pc.load(Relaxed));
+        let written = taken.map_or(Ok(()), |taken| write(sampler, surroundings, taken, pc));
+        let tries = place.tries.fetch_add(1, Relaxed) + 1;
+        let next = match written {
+            Err(_) if tries < TRIES => FREE,
+            Err(problem) => {
                 eprintln!("walkfuzz: no capsule of the fault at {pc}: {problem}");
+                DONE
             }
-        }
-        place.state.store(DONE, Release);
+            Ok(()) => DONE,
+        };
+        place.state.store(next, Release);
     }
 }
 

@@ -233,6 +233,9 @@ unsafe fn go(jvmti: Jvmti, env: *mut JNIEnv, prepared: Prepared) -> Result<(), R
         wiped_in_copies()?,
         perturber,
     );
+    if guarded {
+        capsules::prepare();
+    }
     signals::install(&prepared.signals)?;
     let sampler = sampler.publish();
     control::begin(sampler);

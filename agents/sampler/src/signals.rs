@@ -5,8 +5,8 @@
 //! stays free for the guard. No `SA_NODEFER`, empty mask: a clock's handler is interrupted by other clocks' only. Nothing is chained: a signal
 //! that somebody has a handler for is not taken.
 //!
-//! Contract: [`on_sample`] and [`on_trap`] allocate, lock and format nothing, keep errno, and make no system call but the first time on a thread, and when
-//! they find that the thread waits.
+//! Contract: [`on_sample`] and [`on_trap`] allocate, lock and format nothing, keep errno, and make no system call but the first time on a thread, when
+//! they find that the thread waits, and a fork at the first fault of a place.
 
 use std::io;
 use std::sync::atomic::Ordering::*;

@@ -45,7 +45,7 @@ pub use lane_record::{InputRecord, LaneRecord, OpenWalk, PastWalk};
 pub use outcome::{Breach, FaultRecord, OutcomeKind, ProcessOutcome, WalkOutcome};
 pub use reader::{Damage, Record, RecordReader};
 pub use recorder::{Options, Recorder, WalkerInfo};
-pub use store::{RunFolder, append_line};
+pub use store::{RunFolder, append_line, read_file};
 pub use summary::{Summary, Verdict};
 pub use tally::Tally;
 pub use totals::Totals;

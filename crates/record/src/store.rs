@@ -17,7 +17,7 @@
 use std::collections::BTreeSet;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom, Write};
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use jiff::Timestamp;
 use serde::Serialize;
@@ -35,6 +35,8 @@ use crate::summary::{Evidence, Summary};
 use crate::totals::Totals;
 use crate::variants::Variants;
 
+/// Far more than a file of a run folder that is read whole has.
+const MOST_BYTES: u64 = 1 << 30;
 const RUN: &str = "run.json";
 const FINDINGS: &str = "findings.jsonl";
 const PROCESSES: &str = "processes.jsonl";
@@ -277,10 +279,10 @@ impl RunFolder {
     /// The file is there and cannot be read.
     pub fn variants(&self, finding: &str) -> Result<Option<Variants>, StoreError> {
         let path = self.variants_path(finding);
-        match fs::read_to_string(&path) {
+        match read_file(&path, MOST_BYTES) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(source) => Err(StoreError::read(&path, source)),
-            Ok(text) => parse(&path, &text).map(Some),
+            Ok(text) => parse(&path, &String::from_utf8_lossy(&text)).map(Some),
         }
     }
 
@@ -372,9 +374,30 @@ impl RunFolder {
         }))
     }
 
+    /// Reads a file that a finding names, such as its input: one below this folder, whatever the finding says.
+    ///
+    /// # Errors
+    /// It leads elsewhere, or is no file that can be read.
+    pub fn read_named(&self, name: &str) -> io::Result<Vec<u8>> {
+        read_file(&self.named(name)?, MOST_BYTES)
+    }
+
+    /// Where a file lies that a finding names.
+    ///
+    /// # Errors
+    /// Not below this folder.
+    pub fn named(&self, name: &str) -> io::Result<PathBuf> {
+        let inside = |part: Component<'_>| matches!(part, Component::Normal(_));
+        if Path::new(name).components().all(inside) {
+            return Ok(self.path.join(name));
+        }
+        let wrong = "it leads out of the run folder";
+        Err(io::Error::new(io::ErrorKind::InvalidInput, wrong))
+    }
+
     fn lines(&self, name: &str) -> Result<Vec<u8>, StoreError> {
         let path = self.path.join(name);
-        match fs::read(&path) {
+        match read_file(&path, MOST_BYTES) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
             result => result.map_err(|source| StoreError::read(&path, source)),
         }
@@ -412,6 +435,26 @@ fn parse<T: DeserializeOwned>(path: &Path, text: &str) -> Result<T, StoreError> 
         path: path.to_path_buf(),
         source,
     })
+}
+
+/// Reads a regular file of at most `limit` bytes: what waits for a writer or never ends is none.
+///
+/// # Errors
+/// As `std::fs::read`; [`io::ErrorKind::InvalidInput`] for what is no such file.
+pub fn read_file(path: &Path, limit: u64) -> io::Result<Vec<u8>> {
+    let wrong = |what: String| io::Error::new(io::ErrorKind::InvalidInput, what);
+    // Before it is opened: a pipe without a writer would never be.
+    let about = path.metadata()?;
+    if !about.is_file() {
+        return Err(wrong("it is no regular file".to_owned()));
+    }
+    if about.len() > limit {
+        return Err(wrong(format!(
+            "it has {} bytes, more than {limit}",
+            about.len()
+        )));
+    }
+    fs::read(path)
 }
 
 /// Appends a line, and returns the open file. A line that a kill or a full disk cut off spoils itself alone.

@@ -152,7 +152,7 @@ fn try_it(
 /// The finding's input, if the run folder still has it.
 fn batch(run: &RunFolder, finding: &Finding) -> Option<Batch> {
     let artifact = finding.input.artifact.as_ref()?;
-    let bytes = std::fs::read(run.path().join(artifact)).ok()?;
+    let bytes = run.read_named(artifact).ok()?;
     Some(Batch::decode(&bytes))
 }
 

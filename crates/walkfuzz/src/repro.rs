@@ -22,6 +22,7 @@ use crate::repro::campaign::Aim;
 use crate::repro::crash_log::{Lead, aim, lead};
 use crate::repro::plan::{Plan, Wishes};
 use crate::repro::thing::Thing;
+use crate::visible::visible;
 
 /// Walks of a capsule: they are all alike, or something is wrong with this machine.
 const REPLAYS: u64 = 20;
@@ -158,12 +159,12 @@ fn for_record(record: &Record, wishes: &Wishes) -> Result<Plan, Failure> {
 
 /// The crash log that a process of the run left.
 fn log_of(run: &RunFolder, pid: u64) -> Option<CrashLog> {
-    let bytes = std::fs::read(run.path().join(format!("hs_err_pid{pid}.log"))).ok()?;
+    let bytes = run.read_named(&format!("hs_err_pid{pid}.log")).ok()?;
     Some(CrashLog::parse(&bytes)).filter(CrashLog::is_crash_log)
 }
 
 fn announce(plan: &Plan) {
-    eprintln!("walkfuzz: {}", plan.what);
+    eprintln!("walkfuzz: {}", visible(&plan.what));
     eprintln!(
         "walkfuzz: will look for {}{} on JDK {} for up to {} s, {}",
         plan.campaign.aim.describe(),
@@ -181,7 +182,7 @@ fn announce(plan: &Plan) {
         }
     );
     for note in &plan.notes {
-        eprintln!("walkfuzz: note: {note}");
+        eprintln!("walkfuzz: note: {}", visible(note));
     }
 }
 

@@ -93,7 +93,7 @@ pub(crate) fn run(args: &VariantsArgs) -> Result<(), Failure> {
         .run
         .as_ref()
         .map(|run| run.write_variants(&variants))
-        .transpose()?;
+        .transpose();
     if args.json {
         crate::print_json(&variants)?;
     } else {
@@ -101,11 +101,13 @@ pub(crate) fn run(args: &VariantsArgs) -> Result<(), Failure> {
         if let Some(line) = args.range {
             text.push_str(&range::text(line, &variants.cells, &absent));
         }
-        if let Some(path) = kept {
+        if let Ok(Some(path)) = &kept {
             text.push_str(&format!("kept in {}\n", path.display()));
         }
         crate::print(text.as_bytes())?;
     }
+    // After what was found: that is not lost where it cannot be kept.
+    kept?;
     if interrupt::seen() {
         return Err(Failure::said(INTERRUPTED));
     }

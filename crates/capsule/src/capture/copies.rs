@@ -18,24 +18,26 @@ use crate::puppet::{Tracee, abandon, fork_in_handler};
 
 /// Copies that nobody has taken over after so many seconds end by themselves.
 const PATIENCE: u32 = 30;
-/// How long the second copy may take to come into being.
+/// How long the copies may take to come into being.
 const BIRTH: Duration = Duration::from_secs(5);
+/// From when a copy says that it is ready until it waits.
+const SETTLING: Duration = Duration::from_millis(2);
 
-/// A word that a process and its copies share; made before it is needed, never given back.
+/// Words that a process and its copies share; made before they are needed, never given back.
 #[derive(Clone, Copy, Debug)]
-pub struct Meeting(&'static AtomicI32);
+pub struct Meeting(&'static [AtomicI32; 2]);
 
 impl Meeting {
-    /// Maps one.
+    /// Maps them.
     ///
     /// # Errors
     /// The kernel's.
     pub fn new() -> io::Result<Self> {
-        // SAFETY: a fresh mapping, which stays; zero is a valid word.
+        // SAFETY: a fresh mapping, which stays; zeros are valid words.
         unsafe {
             let page = libc::mmap(
                 std::ptr::null_mut(),
-                size_of::<AtomicI32>(),
+                size_of::<[AtomicI32; 2]>(),
                 libc::PROT_READ | libc::PROT_WRITE,
                 libc::MAP_SHARED | libc::MAP_ANONYMOUS,
                 -1,
@@ -44,7 +46,7 @@ impl Meeting {
             if page == libc::MAP_FAILED {
                 return Err(io::Error::last_os_error());
             }
-            Ok(Self(&*page.cast::<AtomicI32>()))
+            Ok(Self(&*page.cast::<[AtomicI32; 2]>()))
         }
     }
 }
@@ -53,7 +55,7 @@ impl Meeting {
 #[derive(Debug)]
 pub struct Copies {
     first: pid_t,
-    second: Meeting,
+    meeting: Meeting,
     stack: Sp,
 }
 
@@ -66,7 +68,7 @@ impl Copies {
     pub fn fork(meeting: Meeting) -> io::Result<Self> {
         Ok(Self {
             first: fork_in_handler(meeting.0, PATIENCE)?,
-            second: meeting,
+            meeting,
             stack: walk_stack(),
         })
     }
@@ -79,23 +81,23 @@ impl Copies {
     pub(crate) fn adopt(self) -> Result<(Tracee, Tracee), PuppetError> {
         let copies = ManuallyDrop::new(self);
         let second = copies.second();
+        thread::sleep(SETTLING);
         let first = Tracee::adopt(copies.first);
-        let Some(second) = second else {
-            return Err(PuppetError::Gone);
-        };
-        let second = Tracee::adopt(second);
-        Ok((first?, second?))
+        let second = second.map(Tracee::adopt);
+        Ok((first?, second.ok_or(PuppetError::Gone)??))
     }
 
+    /// The second copy, when both are ready.
     fn second(&self) -> Option<pid_t> {
         let began = Instant::now();
-        loop {
-            let pid = self.second.0.load(Acquire);
-            if pid != 0 || began.elapsed() > BIRTH {
-                return (pid != 0).then_some(pid);
+        let [first, second] = self.meeting.0;
+        while first.load(Acquire) == 0 || second.load(Acquire) == 0 {
+            if began.elapsed() > BIRTH {
+                break;
             }
             thread::sleep(Duration::from_millis(1));
         }
+        Some(second.load(Acquire)).filter(|pid| *pid != 0)
     }
 }
 

@@ -317,3 +317,21 @@ proptest! {
         let _ = Capsule::from_core(&core);
     }
 }
+
+#[test]
+fn only_regular_files_are_replaced() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = |name: &str| folder.path().join(name);
+    std::fs::write(path("file"), b"old").unwrap();
+    std::os::unix::fs::symlink("file", path("link")).unwrap();
+    sample().write(&path("link")).unwrap();
+    assert!(path("link").is_symlink(), "what it leads to is replaced");
+    assert_eq!(Capsule::read(&path("file")).unwrap(), sample());
+    let _socket = std::os::unix::net::UnixListener::bind(path("socket")).unwrap();
+    std::os::unix::fs::symlink("circle", path("circle")).unwrap();
+    for name in ["socket", "circle", "."] {
+        let before = path(name).symlink_metadata().unwrap().file_type();
+        sample().write(&path(name)).unwrap_err();
+        assert_eq!(path(name).symlink_metadata().unwrap().file_type(), before);
+    }
+}

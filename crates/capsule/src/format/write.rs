@@ -1,6 +1,6 @@
 //! Writing a capsule.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use object::elf;
 use walkfuzz_context::{Arch, Registers};
@@ -34,6 +34,22 @@ const LEVEL: i32 = 19;
 /// For more pages than a walk reads: snapshots, which stay where they are.
 const MANY_PAGES: usize = 1024;
 const LEVEL_OF_MANY: i32 = 3;
+
+/// The file that is to be replaced: never a device, a pipe or a link itself.
+fn regular(path: &Path) -> std::io::Result<PathBuf> {
+    let path = match path.symlink_metadata() {
+        Ok(about) if about.is_symlink() => path.canonicalize()?,
+        Ok(_) => path.to_owned(),
+        Err(_) => return Ok(path.to_owned()),
+    };
+    if path.is_file() {
+        return Ok(path);
+    }
+    Err(std::io::Error::new(
+        std::io::ErrorKind::InvalidInput,
+        "it is there, and is no regular file",
+    ))
+}
 
 impl Capsule {
     /// The core, not packed: what a debugger opens.
@@ -111,6 +127,7 @@ impl Capsule {
             path: path.display().to_string(),
             source,
         };
+        let path = &regular(path).map_err(failed)?;
         let bytes = self.to_bytes().map_err(failed)?;
         let mut name = path.file_name().unwrap_or_default().to_owned();
         name.push(format!(".{}.part", std::process::id()));

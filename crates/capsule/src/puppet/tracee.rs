@@ -77,7 +77,14 @@ impl Tracee {
             return Err(not_permitted(&error));
         }
         let status = wait(pid)?;
-        Self::of_stopped(pid, status)
+        let tracee = Self::of_stopped(pid, status)?;
+        let mut gate = [0; arch::GATE.len()];
+        let read = tracee.read(tracee.gate, &mut gate);
+        if read.is_err() || gate != arch::GATE {
+            // Caught between two of its system calls: of no use.
+            return Err(PuppetError::Gone);
+        }
+        Ok(tracee)
     }
 
     /// A child that has stopped, with `status`, in a system call: of this thread, which traces it.
@@ -270,20 +277,18 @@ fn wait(pid: pid_t) -> Result<c_int, PuppetError> {
 }
 
 /// Forks the process that stands in a signal handler, and that copy once more: two copies of one moment, though other threads go on. They wait
-/// to be [adopted](Tracee::adopt), and end after `patience` seconds in which nobody does. The second writes down who it is in
-/// `second`, which is shared memory. Signal-safe: system calls alone, none of libc's preparations for a fork.
-pub(crate) fn fork_in_handler(second: &AtomicI32, patience: u32) -> io::Result<pid_t> {
+/// to be [adopted](Tracee::adopt), and end after `patience` seconds in which nobody does, or with the process. Each writes down who it is in
+/// `ready`, which is shared memory, when it may be. Signal-safe: system calls alone, none of libc's preparations for a fork.
+pub(crate) fn fork_in_handler(ready: &[AtomicI32; 2], patience: u32) -> io::Result<pid_t> {
+    let [first, second] = ready;
+    first.store(0, Release);
     second.store(0, Release);
     match clone_process(0) {
-        0 => {
-            // Not the first one's child, but ours, as it is.
-            if clone_process(libc::CLONE_PARENT) == 0 {
-                // SAFETY: no arguments.
-                let own = unsafe { libc::syscall(libc::SYS_getpid) };
-                second.store(own as pid_t, Release);
-            }
-            wait_for_adoption(patience)
-        }
+        // The second is not the first one's child, but ours, as it is.
+        0 => match clone_process(libc::CLONE_PARENT) {
+            0 => wait_for_adoption(second, patience),
+            _ => wait_for_adoption(first, patience),
+        },
         -1 => Err(io::Error::last_os_error()),
         first => Ok(first as pid_t),
     }
@@ -300,7 +305,12 @@ pub(crate) fn abandon(pid: pid_t) {
     end(pid);
 }
 
-fn wait_for_adoption(patience: u32) -> ! {
+fn wait_for_adoption(ready: &AtomicI32, patience: u32) -> ! {
+    /// How often it looks whether there is still somebody to adopt it.
+    const LOOK: libc::timespec = libc::timespec {
+        tv_sec: 0,
+        tv_nsec: 100_000_000,
+    };
     // SAFETY: system calls with valid arguments; all-zero is a valid action (the default one) and set.
     unsafe {
         let mut all_but_alarm: libc::sigset_t = std::mem::zeroed();
@@ -315,10 +325,14 @@ fn wait_for_adoption(patience: u32) -> ! {
         libc::sigaction(libc::SIGALRM, &raw const default, std::ptr::null_mut());
         libc::alarm(patience);
         set_clock(TICK_US);
-        loop {
-            // Made through `syscall`, whose instruction the tracer uses again.
-            libc::syscall(libc::SYS_ppoll, 0, 0, 0, 0, 0);
+        let parent = libc::syscall(libc::SYS_getppid);
+        ready.store(libc::syscall(libc::SYS_getpid) as pid_t, Release);
+        while libc::syscall(libc::SYS_getppid) == parent {
+            // Made through `syscall`, whose instruction the tracer uses again. The kernel writes to the time that is left.
+            let mut time = LOOK;
+            libc::syscall(libc::SYS_ppoll, 0, 0, &raw mut time, 0, 0);
         }
+        libc::_exit(0)
     }
 }
 

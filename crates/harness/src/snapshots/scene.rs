@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use walkfuzz_context::{Address, BlobKind, LandscapeTable, ValueClass};
-use walkfuzz_record::JvmFacts;
+use walkfuzz_record::{JvmFacts, read_file};
 use walkfuzz_vmstructs::{Blob, CodeCache, CodeHeap, CodeMap, FRAME_NEVER_SAFE, Span};
 
 use crate::error::HarnessError;
@@ -14,6 +14,8 @@ use crate::world::World;
 
 /// How the files of a snapshot end.
 pub const CAPSULE: &str = "wfcap";
+/// Far more than a scene has.
+const MOST_BYTES: u64 = 256 << 20;
 /// See [`CAPSULE`].
 pub const SCENE: &str = "scene.json";
 
@@ -129,7 +131,7 @@ impl Scene {
     pub fn read(path: &Path) -> Result<Self, HarnessError> {
         let failed =
             |what: String| HarnessError::SnapshotFile(format!("{}: {what}", path.display()));
-        let bytes = std::fs::read(path).map_err(|error| failed(error.to_string()))?;
+        let bytes = read_file(path, MOST_BYTES).map_err(|error| failed(error.to_string()))?;
         serde_json::from_slice(&bytes).map_err(|error| failed(error.to_string()))
     }
 

@@ -24,6 +24,31 @@ fn folder() -> (tempfile::TempDir, RunFolder) {
 }
 
 #[test]
+fn what_a_finding_names_lies_below_its_run() {
+    let (base, run) = folder();
+    fs::write(run.path().join("artifacts/1"), b"input").unwrap();
+    assert_eq!(run.read_named("artifacts/1").unwrap(), b"input");
+    fs::write(base.path().join("secret"), b"secret").unwrap();
+    let outside = base.path().join("secret");
+    for name in ["../../secret", "artifacts/../../../secret", "/dev/zero"] {
+        let error = run.read_named(name).unwrap_err();
+        assert!(
+            error.to_string().contains("out of the run folder"),
+            "{name}"
+        );
+    }
+    assert!(run.read_named(outside.to_str().unwrap()).is_err());
+    // A pipe that nobody writes to would never be opened.
+    nix::unistd::mkfifo(
+        &run.path().join("findings.jsonl"),
+        nix::sys::stat::Mode::S_IRWXU,
+    )
+    .unwrap();
+    let error = run.findings().unwrap_err().to_string();
+    assert!(error.contains("no regular file"), "{error}");
+}
+
+#[test]
 fn runs_at_once_get_folders_of_their_own() {
     let base = tempfile::tempdir().unwrap();
     let paths: BTreeSet<_> = thread::scope(|scope| {

@@ -101,7 +101,7 @@ pub(super) fn read(bytes: &[u8]) -> CrashLog {
         bank: RegisterBank::default(),
     };
     for line in lines(&bytes[..bytes.len().min(MOST_BYTES)]) {
-        if reader.log.has_body() && BEGINS.iter().any(|begin| line.contains(begin)) {
+        if line.starts_with('#') && reader.log.is_of_another(&line) {
             reader.log.another_follows = true;
             break;
         }
@@ -117,9 +117,12 @@ pub(super) fn read(bytes: &[u8]) -> CrashLog {
 }
 
 impl CrashLog {
-    /// Whether there is more than a summary.
-    fn has_body(&self) -> bool {
-        self.complete || self.thread.is_some() || self.system != Default::default()
+    /// Whether a line of a summary belongs to another log than what was read so far.
+    fn is_of_another(&self, line: &str) -> bool {
+        let has_body = self.complete || self.thread.is_some() || self.system != Default::default();
+        let pid = number_after(line, "pid=");
+        has_body && BEGINS.iter().any(|begin| line.contains(begin))
+            || self.cause.is_some() && self.pid.is_some() && pid.is_some() && self.pid != pid
     }
 }
 

@@ -219,8 +219,22 @@ fn of_two_logs_in_a_file_the_first_is_read() {
     let summary = String::from_utf8_lossy(&log);
     let summary = summary.lines().take_while(|line| line.starts_with('#'));
     let summary = summary.collect::<Vec<_>>().join("\n") + "\n\n";
-    let read = CrashLog::parse(&[summary.into_bytes(), log.clone()].concat());
+    let read = CrashLog::parse(&[summary.as_bytes(), &log].concat());
     assert_eq!(read, CrashLog::parse(&log));
+    // Another process's log behind it is another log.
+    let other = golden(names.last().unwrap());
+    let read = CrashLog::parse(&[summary.as_bytes(), &other].concat());
+    let mut alone = CrashLog::parse(summary.as_bytes());
+    assert_ne!(alone.pid, CrashLog::parse(&other).pid);
+    alone.another_follows = true;
+    assert_eq!(read, alone);
+    // What a program calls itself begins no log.
+    let text = String::from_utf8_lossy(&log).replacen(
+        "Command Line: ",
+        "Command Line: -Dx=A fatal error has been detected by the Java Runtime Environment ",
+        1,
+    );
+    assert!(!CrashLog::parse(text.as_bytes()).another_follows);
 }
 
 #[test]

@@ -101,7 +101,9 @@ pub(super) fn of_finding(run: &RunFolder, finding: &Finding) -> Result<Option<Ca
     let Some(file) = &finding.capsule.path else {
         return Ok(None);
     };
-    let file = run.path().join(file);
+    let file = run
+        .named(file)
+        .map_err(|error| Failure::usage(format_args!("{file}: {error}")))?;
     let mut capsule = Capsule::read(&file)
         .map_err(|error| Failure::usage(format_args!("{}: {error}", file.display())))?;
     let mut jdks = Jdks::default();

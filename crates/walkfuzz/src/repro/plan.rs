@@ -56,7 +56,7 @@ impl Plan {
         }
         let artifact = finding.input.artifact.as_ref();
         let seeds: Vec<Vec<u8>> = artifact
-            .and_then(|artifact| std::fs::read(run.path().join(artifact)).ok())
+            .and_then(|artifact| run.read_named(artifact).ok())
             .into_iter()
             .collect();
         if seeds.is_empty() {

@@ -176,7 +176,7 @@ impl Bench<'_> {
             return Some(known.clone());
         }
         let capsule = finding.capsule.path.as_ref();
-        let capsule = capsule.and_then(|path| Capsule::read(&self.run.path().join(path)).ok());
+        let capsule = capsule.and_then(|path| Capsule::read(&self.run.named(path).ok()?).ok());
         let files = capsule
             .map(|capsule| capsule.facts.files)
             .unwrap_or_default();
@@ -210,8 +210,7 @@ impl Bench<'_> {
             }
         };
         let artifact = finding.input.artifact.as_ref();
-        let seeds =
-            artifact.and_then(|artifact| std::fs::read(self.run.path().join(artifact)).ok());
+        let seeds = artifact.and_then(|artifact| self.run.read_named(artifact).ok());
         let wishes = Wishes {
             jdk: None,
             gc: None,

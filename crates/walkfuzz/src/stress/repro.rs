@@ -183,7 +183,7 @@ impl<'a> Attempt<'a> {
     }
 
     fn announce(&self, budget: Duration) {
-        eprintln!("walkfuzz: {}", self.what());
+        eprintln!("walkfuzz: {}", visible(&self.what()));
         eprintln!(
             "walkfuzz: will run {} again, {} s of sampling each time, up to {MOST} times within {} s",
             self.cell,
@@ -191,7 +191,7 @@ impl<'a> Attempt<'a> {
             budget.as_secs()
         );
         for note in &self.notes {
-            eprintln!("walkfuzz: note: {note}");
+            eprintln!("walkfuzz: note: {}", visible(note));
         }
     }
 

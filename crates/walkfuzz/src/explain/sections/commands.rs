@@ -38,7 +38,7 @@ impl Target {
 }
 
 pub(super) fn commands(finding: &Finding, run: Option<&RunFolder>, target: &Target) -> Section {
-    let in_run = |path: &String| run.map(|run| run.path().join(path).display().to_string());
+    let in_run = |path: &String| Some(run?.named(path).ok()?.display().to_string());
     let mut commands = Vec::new();
     // As this page finds the run, which may have been moved since the finding was written down.
     let capsule = finding.capsule.path.as_ref().and_then(in_run);
