@@ -18,7 +18,7 @@ use nix::unistd::Pid;
 use walkfuzz_triage::{Ended, Exit};
 
 use crate::mark::{MARK, end_marked};
-use crate::procfs::{cpu_time, jvm_maps, resident};
+use crate::procfs::{cpu_time, family, jvm_maps, resident};
 use crate::profile::Limits;
 use crate::said::Said;
 
@@ -151,13 +151,14 @@ impl Watched<'_> {
             }
             if looked.elapsed() > Duration::from_millis(200) {
                 looked = Instant::now();
-                let cpu = cpu_time(self.child.id());
+                let family = family(self.child.id());
+                let cpu = cpu_time(&family);
                 // The time of a child that has ended is gone.
                 self.cpu = self.cpu.min(cpu);
                 if cpu > self.cpu + self.limits.hang / WORKS {
                     (self.cpu, self.worked) = (cpu, Instant::now());
                 }
-                let memory = resident(self.child.id());
+                let memory = resident(&family);
                 self.peak = self.peak.max(memory);
                 self.keep_maps();
                 if memory > self.limits.memory {

@@ -28,30 +28,39 @@ pub(crate) fn jvm_maps(pid: u32) -> (String, bool) {
     (own, false)
 }
 
-/// Resident bytes of a process and everything below it.
-pub(crate) fn resident(pid: u32) -> u64 {
-    let page = 4096;
-    let own = std::fs::read_to_string(format!("/proc/{pid}/statm"))
-        .ok()
-        .and_then(|text| text.split(' ').nth(1)?.parse::<u64>().ok())
-        .unwrap_or(0)
-        * page;
-    own + children(pid).into_iter().map(resident).sum::<u64>()
+/// A process and everything below it that lives.
+pub(crate) fn family(pid: u32) -> Vec<u32> {
+    let mut found = vec![pid];
+    let mut next = 0;
+    while let Some(&pid) = found.get(next) {
+        found.extend(children(pid));
+        next += 1;
+    }
+    found
 }
 
-/// CPU time of a process and everything below it that lives.
-pub(crate) fn cpu_time(pid: u32) -> Duration {
-    let ticks: u64 = std::fs::read_to_string(format!("/proc/{pid}/stat"))
-        .ok()
-        .and_then(|text| {
-            // Behind the name, which may hold anything: user and system time are the 12th and 13th field.
-            let (_, fields) = text.rsplit_once(')')?;
-            let times = fields.split_whitespace().skip(11).take(2);
-            times.map(|time| time.parse::<u64>().ok()).sum()
-        })
-        .unwrap_or(0);
-    let own = Duration::from_secs(ticks) / TICKS_A_SECOND;
-    own + children(pid).into_iter().map(cpu_time).sum::<Duration>()
+/// Resident bytes of these processes.
+pub(crate) fn resident(pids: &[u32]) -> u64 {
+    let page = 4096;
+    let pages = pids.iter().filter_map(|pid| {
+        let text = std::fs::read_to_string(format!("/proc/{pid}/statm")).ok()?;
+        text.split(' ').nth(1)?.parse::<u64>().ok()
+    });
+    pages.sum::<u64>() * page
+}
+
+/// CPU time of these processes.
+pub(crate) fn cpu_time(pids: &[u32]) -> Duration {
+    let ticks = pids.iter().filter_map(|pid| {
+        let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+        // Behind the name, which may hold anything: user and system time are the 12th and 13th field.
+        let (_, fields) = text.rsplit_once(')')?;
+        let times = fields.split_whitespace().skip(11).take(2);
+        times
+            .map(|time| time.parse::<u64>().ok())
+            .sum::<Option<u64>>()
+    });
+    Duration::from_secs(ticks.sum()) / TICKS_A_SECOND
 }
 
 /// The processes that a process started and that live.
@@ -77,14 +86,14 @@ mod tests {
 
     #[test]
     fn work_takes_cpu_time() {
-        let own = std::process::id();
-        let before = cpu_time(own);
+        let own = [std::process::id()];
+        let before = cpu_time(&own);
         let began = std::time::Instant::now();
         let mut number = 1_u64;
-        while cpu_time(own) < before + Duration::from_millis(50) {
+        while cpu_time(&own) < before + Duration::from_millis(50) {
             number = std::hint::black_box(number.wrapping_mul(3));
             assert!(began.elapsed() < Duration::from_secs(60));
         }
-        assert_eq!(cpu_time(u32::MAX), Duration::ZERO);
+        assert_eq!(cpu_time(&[u32::MAX]), Duration::ZERO);
     }
 }

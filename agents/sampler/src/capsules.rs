@@ -1,7 +1,7 @@
 //! Capsules of faults from which the guard recovered in walks of untouched contexts.
 //!
-//! The handler forks the process twice and goes on: [`take`], signal-safe. A thread of the agent's makes a capsule of the copies
-//! beside the record: [`write`]. The first fault at each place has one, and no more than [`PLACES`] places do.
+//! The handler forks the process, whose copy forks once more, and goes on: [`take`], signal-safe. A thread of the agent's makes a
+//! capsule of the two copies beside the record: [`write`]. The first fault at each place has one, and no more than [`PLACES`] places do.
 
 use std::cell::UnsafeCell;
 use std::path::PathBuf;
@@ -24,8 +24,6 @@ use crate::signals;
 
 /// Places whose faults are kept.
 const PLACES: usize = 4;
-/// Libraries that a debugger should know.
-const LIBRARIES: [&str; 2] = ["libjvm.so", "libc.so.6"];
 /// How long the end of a sampling waits for capsules that are being made.
 const PATIENCE: Duration = Duration::from_secs(10);
 
@@ -213,8 +211,8 @@ fn write(
         trace: Address(taken.call.first as u64),
         depth: taken.call.depth,
         context: Address(taken.call.last as u64),
-        safefetch: surroundings.safefetch.iter().map(safefetch).collect(),
-        files: files(&modules),
+        safefetch: surroundings.safefetch.iter().map(SafeFetch::from).collect(),
+        files: KnownFile::libraries(&modules),
         walker: sampler.walker_name().to_owned(),
         jvm: surroundings.jvm.clone(),
         keep,
@@ -236,22 +234,4 @@ fn file(sampler: &Sampler, pc: Pc) -> PathBuf {
     let record = sampler.recorder.path();
     let stem = record.file_stem().unwrap_or_default().to_string_lossy();
     record.with_file_name(format!("{stem}-{:x}.wfcap", pc.0))
-}
-
-fn safefetch(site: &SafeFetchSite) -> SafeFetch {
-    SafeFetch {
-        fault: site.fault_pc,
-        continuation: site.continuation_pc,
-    }
-}
-
-fn files(modules: &Modules) -> Vec<KnownFile> {
-    let known = LIBRARIES.iter().filter_map(|name| {
-        let module = modules.by_name(name)?;
-        Some(KnownFile {
-            path: module.path.clone(),
-            identity: module.table()?.identity()?.to_owned(),
-        })
-    });
-    known.collect()
 }

@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use serde::{Deserialize, Serialize};
 use walkfuzz_context::{Address, Arch, Pc, Registers, Sp};
+use walkfuzz_guard::SafeFetchSite;
 
 use crate::arch;
 use crate::format::{hexadecimal, limits};
@@ -185,6 +186,15 @@ pub struct SafeFetch {
     /// Where to go on.
     #[serde(with = "hexadecimal::pc")]
     pub continuation: Pc,
+}
+
+impl From<&SafeFetchSite> for SafeFetch {
+    fn from(site: &SafeFetchSite) -> Self {
+        Self {
+            fault: site.fault_pc,
+            continuation: site.continuation_pc,
+        }
+    }
 }
 
 /// How the walker is called: `function(first, second, third)` with every other general register zero.

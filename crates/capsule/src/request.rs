@@ -5,8 +5,12 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use walkfuzz_context::{Address, Pc, Registers};
+use walkfuzz_symbols::Modules;
 
 use crate::capsule::{Perturbed, SafeFetch};
+
+/// See [`KnownFile::libraries`].
+const LIBRARIES: [&str; 2] = ["libjvm.so", "libc.so.6"];
 
 /// A file that a capsule names, and may later [refer](crate::Capsule::refer) to.
 #[derive(Clone, Debug)]
@@ -15,6 +19,21 @@ pub struct KnownFile {
     pub path: PathBuf,
     /// Which build it is.
     pub identity: String,
+}
+
+impl KnownFile {
+    /// Libraries that a debugger should know, libjvm first: those that are mapped and say which build they are.
+    #[must_use]
+    pub fn libraries(modules: &Modules) -> Vec<Self> {
+        let known = LIBRARIES.iter().filter_map(|name| {
+            let module = modules.by_name(name)?;
+            Some(Self {
+                path: module.path.clone(),
+                identity: module.table()?.identity()?.to_owned(),
+            })
+        });
+        known.collect()
+    }
 }
 
 /// What is to be captured: `function(trace, depth, context)`, ready to be called.

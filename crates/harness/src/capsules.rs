@@ -16,8 +16,8 @@ use crate::world::World;
 
 /// How long a capture may take: some hundred milliseconds, unless the machine is busy with other things.
 const LIMIT: Duration = Duration::from_secs(20);
-/// Libraries that a debugger should know.
-const LIBRARIES: [&str; 2] = ["libjvm.so", "libc.so.6"];
+/// What replays find again.
+const LIBJVM: &str = "libjvm.so";
 /// Room for the sentence in which a copy says what went wrong.
 const PROBLEM: usize = 500;
 
@@ -165,8 +165,8 @@ pub(crate) fn ground(
         trace: Address(call.first as u64),
         depth: call.depth,
         context: Address(call.last as u64),
-        safefetch: world.safefetch.iter().map(safefetch).collect(),
-        files: files(world),
+        safefetch: world.safefetch.iter().map(SafeFetch::from).collect(),
+        files: KnownFile::libraries(&world.modules),
         walker: walker.name().to_owned(),
         jvm: wanted.jvm.clone(),
         keep: wanted.keep.clone(),
@@ -183,33 +183,11 @@ fn keep_of(
     let (mut capsule, _effort) = ground.capsule(keep).map_err(|error| error.to_string())?;
     accept(&capsule.facts.expected)?;
     if !keep.whole.is_empty() {
-        // Only libjvm: that is what replays find again.
-        capsule.refer(|file| (file.name == LIBRARIES[0]).then(|| file.path.clone().into()));
+        capsule.refer(|file| (file.name == LIBJVM).then(|| file.path.clone().into()));
     }
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder).map_err(|error| error.to_string())?;
     }
     capsule.write(path).map_err(|error| error.to_string())?;
     Ok(capsule)
-}
-
-fn safefetch(site: &walkfuzz_guard::SafeFetchSite) -> SafeFetch {
-    SafeFetch {
-        fault: site.fault_pc,
-        continuation: site.continuation_pc,
-    }
-}
-
-fn files(world: &World) -> Vec<KnownFile> {
-    let modules = LIBRARIES
-        .iter()
-        .filter_map(|name| world.modules.by_name(name));
-    modules
-        .filter_map(|module| {
-            Some(KnownFile {
-                path: module.path.clone(),
-                identity: module.table()?.identity()?.to_owned(),
-            })
-        })
-        .collect()
 }

@@ -85,24 +85,36 @@ impl CodeMap {
         &self.cache
     }
 
+    /// The heap that holds the address, and the segment's number.
+    #[inline]
+    fn segment(&self, address: Address) -> Option<(&Region, usize)> {
+        self.regions.iter().find_map(|region| {
+            let offset = address.0.wrapping_sub(region.start);
+            (offset < region.length).then_some((region, (offset >> region.shift) as usize))
+        })
+    }
+
     #[inline]
     fn hit(&self, address: Address) -> Hit<'_> {
-        for region in &self.regions {
-            let offset = address.0.wrapping_sub(region.start);
-            if offset < region.length {
-                let number = region
-                    .blobs
-                    .get((offset >> region.shift) as usize)
-                    .copied()
-                    .unwrap_or(0);
-                let blob = self.cache.blobs.get((number as usize).wrapping_sub(1));
-                return match blob {
-                    Some(blob) if blob.span.contains(address) => Hit::Blob(blob),
-                    _ => Hit::Free,
-                };
-            }
+        let Some((region, segment)) = self.segment(address) else {
+            return Hit::Outside;
+        };
+        let number = region.blobs.get(segment).copied().unwrap_or(0);
+        let blob = self.cache.blobs.get((number as usize).wrapping_sub(1));
+        match blob {
+            Some(blob) if blob.span.contains(address) => Hit::Blob(blob),
+            _ => Hit::Free,
         }
-        Hit::Outside
+    }
+
+    /// Of an address in no code heap.
+    #[inline]
+    fn kind_outside(&self, address: Address) -> BlobKind {
+        if self.libjvm.contains(address) {
+            BlobKind::Libjvm
+        } else {
+            BlobKind::Outside
+        }
     }
 
     /// The blob that holds the address.
@@ -122,8 +134,7 @@ impl CodeMap {
         match self.hit(address) {
             Hit::Blob(blob) => blob.kind,
             Hit::Free => BlobKind::FreeCode,
-            Hit::Outside if self.libjvm.contains(address) => BlobKind::Libjvm,
-            Hit::Outside => BlobKind::Outside,
+            Hit::Outside => self.kind_outside(address),
         }
     }
 
@@ -132,17 +143,12 @@ impl CodeMap {
     #[inline]
     #[must_use]
     pub fn kind_of_segment(&self, address: Address) -> BlobKind {
-        for region in &self.regions {
-            let offset = address.0.wrapping_sub(region.start);
-            if offset < region.length {
-                let kind = region.kinds.get((offset >> region.shift) as usize);
-                return kind.copied().unwrap_or(BlobKind::FreeCode);
+        match self.segment(address) {
+            Some((region, segment)) => {
+                let kind = region.kinds.get(segment);
+                kind.copied().unwrap_or(BlobKind::FreeCode)
             }
-        }
-        if self.libjvm.contains(address) {
-            BlobKind::Libjvm
-        } else {
-            BlobKind::Outside
+            None => self.kind_outside(address),
         }
     }
 

@@ -24,8 +24,10 @@ fn a_fault_in_a_guarded_walk_is_recovered_from() {
             walks.faults()
         );
         assert!(walks.faults() > 0 && walks.frames() > 100);
-        // Eight in a row.
-        assert!(walks.faults().abs_diff(walks.walks() * 8 / 100) <= 8);
+        // Eight in a row at each hundred, the last row perhaps cut off.
+        let (rows, last) = (walks.walks() / 100, walks.walks() % 100 + 1);
+        let planted = rows.saturating_sub(1) * 8 + last.min(8);
+        assert!(walks.faults().abs_diff(planted) <= 1);
         assert_eq!(counter(&record, Counter::Recoveries), walks.faults());
         let fault = record
             .lanes

@@ -14,7 +14,7 @@ use walkfuzz_context::Sp;
 
 use crate::capture::walk_stack;
 use crate::error::PuppetError;
-use crate::puppet::{Tracee, abandon, fork_in_handler};
+use crate::puppet::{Tracee, end, fork_in_handler};
 
 /// Copies that nobody has taken over after so many seconds end by themselves.
 const PATIENCE: u32 = 30;
@@ -106,6 +106,6 @@ impl Drop for Copies {
         [self.second(), Some(self.first)]
             .into_iter()
             .flatten()
-            .for_each(abandon);
+            .for_each(end);
     }
 }

@@ -20,7 +20,7 @@ use crate::format::limits::PAGE;
 use crate::outcome::Ended;
 use crate::walking::TICKS;
 
-pub(crate) use tracee::{Stop, Tracee, abandon, fork_in_handler};
+pub(crate) use tracee::{Stop, Tracee, end, fork_in_handler};
 
 /// Of `<asm-generic/siginfo.h>`: the address is not mapped; it is, but not for this.
 pub(crate) const SEGV_MAPERR: i32 = 1;

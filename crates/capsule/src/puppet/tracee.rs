@@ -251,7 +251,8 @@ fn not_permitted(error: &io::Error) -> PuppetError {
     }
 }
 
-fn end(pid: pid_t) {
+/// Ends a child of this process.
+pub(crate) fn end(pid: pid_t) {
     // SAFETY: our own child, which nobody else reaps.
     unsafe {
         libc::kill(pid, libc::SIGKILL);
@@ -298,11 +299,6 @@ pub(crate) fn fork_in_handler(ready: &[AtomicI32; 2], patience: u32) -> io::Resu
 fn clone_process(flags: c_int) -> libc::c_long {
     // SAFETY: no argument is a pointer; the copy makes system calls alone.
     unsafe { libc::syscall(libc::SYS_clone, flags, 0, 0, 0, 0) }
-}
-
-/// Ends children that nobody adopted.
-pub(crate) fn abandon(pid: pid_t) {
-    end(pid);
 }
 
 fn wait_for_adoption(ready: &AtomicI32, patience: u32) -> ! {

@@ -6,6 +6,7 @@ use std::time::{Duration, Instant, SystemTime};
 
 use walkfuzz_capsule::in_process::{self, Tally};
 use walkfuzz_capsule::{Capsule, Puppet};
+use walkfuzz_harness::one_core::on_one_core;
 use walkfuzz_record::RunFolder;
 use walkfuzz_triage::KnownIssues;
 use walkfuzz_triage::crash_plan::group;
@@ -15,7 +16,6 @@ use super::parts::{Bench, median};
 use crate::checkout;
 use crate::failure::Failure;
 use crate::replay::Jdks;
-use walkfuzz_harness::one_core::on_one_core;
 
 /// Walks of each capsule: in fresh processes, in one process, in the fast lane.
 const FRESH: u64 = 100;
@@ -226,9 +226,9 @@ impl Costs {
             self.fault
                 .figure("replays in the fast lane, of walks that fault")
                 .at_least(500e3),
-            // Most of that is the walker's own time, by the depth of its stack.
             self.healthy
-                .figure("replays in the fast lane, of walks that return"),
+                .figure("replays in the fast lane, of walks that return")
+                .at_least(500e3),
         ]
     }
 }

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use walkfuzz_harness::interrupt;
 use walkfuzz_harness::quoted;
+use walkfuzz_harness::snapshots::CAPSULE;
 use walkfuzz_jvm::Places;
 use walkfuzz_stress::launch;
 use walkfuzz_stress::run::{Event, Runner};
@@ -35,8 +36,6 @@ use crate::stress::sampler;
 use crate::stress::workload::{self, Workloads};
 use crate::visible::visible;
 
-/// How capsules' names end.
-const CAPSULE: &str = "wfcap";
 /// More repetitions than this say little more.
 const MOST: usize = 20;
 

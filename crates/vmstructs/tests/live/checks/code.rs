@@ -355,8 +355,11 @@ fn map(cache: CodeCache) {
     let built = shortest(3, || drop(CodeMap::new(cache.clone(), Some(text))));
     let map = CodeMap::new(cache, Some(text));
     assert_eq!(map.kind(text.start), BlobKind::Libjvm);
+    assert_eq!(map.kind_of_segment(text.start), BlobKind::Libjvm);
     assert_eq!(map.kind(Address(0)), BlobKind::Outside);
+    assert_eq!(map.kind_of_segment(Address(0)), BlobKind::Outside);
     assert_eq!(map.kind(Address(u64::MAX)), BlobKind::Outside);
+    assert_eq!(map.kind_of_segment(Address(u64::MAX)), BlobKind::Outside);
     for blob in &map.cache().blobs {
         for address in [
             blob.span.start,
