@@ -20,6 +20,7 @@ mod arch;
 mod capsules;
 mod clock;
 mod control;
+mod errno;
 mod keeper;
 mod lifecycle;
 mod options;

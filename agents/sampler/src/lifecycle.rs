@@ -19,7 +19,7 @@ use walkfuzz_jvm::{JvmError, Jvmti, java_thread_of};
 use walkfuzz_record::{Generation, RecordError, Recorder, WalkerInfo};
 use walkfuzz_symbols::Modules;
 use walkfuzz_vmstructs::{LiveMemory, java_threads};
-use walkfuzz_walkers::{Agct, Walker};
+use walkfuzz_walkers::Agct;
 
 use crate::capsules::{self, Surroundings};
 use crate::clock::{self, Clock};
@@ -28,7 +28,7 @@ use crate::keeper;
 use crate::options::{OptionError, Options, Wanted};
 use crate::perturb::Perturber;
 use crate::planted::Planted;
-use crate::sampler::Sampler;
+use crate::sampler::{Sampler, Sampling};
 use crate::signals::{self, SignalError};
 use crate::threads::{self, Identity};
 use crate::vm::{Libjvm, Vm, VmError};
@@ -220,9 +220,9 @@ unsafe fn go(jvmti: Jvmti, env: *mut JNIEnv, prepared: Prepared) -> Result<(), R
     let function = prepared.libjvm.symbol(c"AsyncGetCallTrace")?;
     // SAFETY: this JVM's own; ClassLoad is listened to, and the ids are made.
     let agct = unsafe { Agct::new(function) };
-    let walker: &'static dyn Walker = match options.plant {
-        Some(plant) => Box::leak(Box::new(Planted::new(agct, plant))),
-        None => Box::leak(Box::new(agct)),
+    let walker = match options.plant {
+        Some(plant) => Sampling::Other(Box::leak(Box::new(Planted::new(agct, plant)))),
+        None => Sampling::Agct(agct),
     };
     let perturber = (options.perturb > 0).then(|| Perturber::new(options.seed));
     let sampler = Sampler::new(

@@ -13,7 +13,7 @@ use walkfuzz_walkers::{Call, Start, ThreadHandle, TraceBuffer, Walker};
 
 use crate::clock::{Clock, SIGNALS};
 use crate::options::Options;
-use crate::sampler::{Sampler, VmFacts};
+use crate::sampler::{Sampler, Sampling, VmFacts};
 use crate::threads::{self, Identity, Thread};
 use crate::{protect, signals};
 
@@ -112,7 +112,15 @@ fn stage(
         code: 0..0,
     };
     let original = Box::leak(Box::new(AtomicU32::new(1)));
-    let sampler = Sampler::new(options, recorder, vm, &Nothing, original, None).publish();
+    let sampler = Sampler::new(
+        options,
+        recorder,
+        vm,
+        Sampling::Other(&Nothing),
+        original,
+        None,
+    )
+    .publish();
     signals::install(&[(Clock::Tick, libc::SIGPROF)]).unwrap();
     assert_eq!(SIGNALS[Clock::Tick as usize].load(Relaxed), libc::SIGPROF);
     if guard {

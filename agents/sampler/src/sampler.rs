@@ -9,9 +9,11 @@ use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering::*
 use libc::ucontext_t;
 use walkfuzz_context::{Address, BlobKind, Registers};
 use walkfuzz_guard::{Fault, GuardSlot, read_registers};
-use walkfuzz_record::{Counter, Lane, Recorder, WalkOutcome, WalkerId};
+use walkfuzz_record::{Code, Counter, Generation, Lane, Recorder, WalkOutcome, WalkerId};
 use walkfuzz_vmstructs::CodeMap;
-use walkfuzz_walkers::{Start, ThreadHandle, TraceBuffer, Walker, walk_bare, walk_guarded};
+use walkfuzz_walkers::{
+    Agct, Call, Start, ThreadHandle, TraceBuffer, Walker, walk_bare, walk_guarded,
+};
 
 use crate::capsules;
 use crate::options::Options;
@@ -40,7 +42,7 @@ pub(crate) struct Sampler {
     pub(crate) options: Options,
     pub(crate) recorder: Recorder,
     pub(crate) vm: VmFacts,
-    walker: &'static dyn Walker,
+    walker: Sampling,
     benches: Box<[Bench]>,
     /// One in the process that sampling began in, zero in its forked copies: the kernel wipes the page.
     original: &'static AtomicU32,
@@ -59,6 +61,53 @@ pub(crate) struct Sampler {
     pub(crate) turned_away: AtomicU64,
     /// Nobody replaced our handlers yet.
     pub(crate) handlers_kept: AtomicBool,
+}
+
+/// What samples are walked with.
+///
+/// AsyncGetCallTrace is known by its type, so that what stands around it is part of the handler: after a signal each indirect call
+/// is one that the core has not predicted.
+pub(crate) enum Sampling {
+    Agct(Agct),
+    Other(&'static dyn Walker),
+}
+
+impl Walker for Sampling {
+    fn name(&self) -> &'static str {
+        match self {
+            Sampling::Agct(walker) => walker.name(),
+            Sampling::Other(walker) => walker.name(),
+        }
+    }
+
+    fn generation(&self) -> Generation {
+        match self {
+            Sampling::Agct(walker) => walker.generation(),
+            Sampling::Other(walker) => walker.generation(),
+        }
+    }
+
+    #[inline]
+    fn prepare(
+        &self,
+        trace: &mut TraceBuffer,
+        depth: i32,
+        thread: ThreadHandle,
+        start: Start,
+    ) -> Option<Call> {
+        match self {
+            Sampling::Agct(walker) => walker.prepare(trace, depth, thread, start),
+            Sampling::Other(walker) => walker.prepare(trace, depth, thread, start),
+        }
+    }
+
+    #[inline]
+    fn finish(&self, trace: &TraceBuffer) -> Code {
+        match self {
+            Sampling::Agct(walker) => walker.finish(trace),
+            Sampling::Other(walker) => walker.finish(trace),
+        }
+    }
 }
 
 /// What a walk is made with. Belongs to who holds the lane of its number.
@@ -98,7 +147,7 @@ impl Sampler {
         options: Options,
         recorder: Recorder,
         vm: VmFacts,
-        walker: &'static dyn Walker,
+        walker: Sampling,
         original: &'static AtomicU32,
         perturber: Option<Perturber>,
     ) -> Self {
@@ -205,6 +254,7 @@ impl Sampler {
     ///
     /// # Safety
     /// `context` is the handler's.
+    #[inline(always)] // As `Sampling`.
     pub(crate) unsafe fn sample(
         &self,
         thread: &'static Thread,
@@ -291,7 +341,7 @@ impl Sampler {
     ///
     /// # Safety
     /// `context` is the handler's, `untouched`, or a copy of it; `slot` is the calling thread's.
-    #[inline]
+    #[inline(always)] // As `Sampling`.
     unsafe fn walk(
         &self,
         thread: &Thread,
@@ -314,9 +364,9 @@ impl Sampler {
         let walked = unsafe {
             match slot {
                 Some(slot) => {
-                    walk_guarded(slot, self.walker, &call, &tools.trace, &mut tools.fault)
+                    walk_guarded(slot, &self.walker, &call, &tools.trace, &mut tools.fault)
                 }
-                None => walk_bare(self.walker, &call, &tools.trace),
+                None => walk_bare(&self.walker, &call, &tools.trace),
             }
         };
         let outcome = walked.outcome(&tools.fault, depth);

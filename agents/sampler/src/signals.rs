@@ -17,6 +17,7 @@ use walkfuzz_walkers::ticks;
 
 use crate::arch;
 use crate::clock::{self, Clock, SIGNALS};
+use crate::errno;
 use crate::sampler::{Cause, Sampler};
 use crate::threads::Thread;
 
@@ -66,6 +67,7 @@ pub(crate) fn choose(clocks: &[Clock]) -> Result<Vec<(Clock, c_int)>, SignalErro
 /// # Errors
 /// The system refuses.
 pub(crate) fn install(chosen: &[(Clock, c_int)]) -> Result<(), SignalError> {
+    errno::find();
     for clock in Clock::ALL {
         // An earlier sampling may have had the same signals for other clocks.
         SIGNALS[clock as usize].store(0, Release);
@@ -154,8 +156,9 @@ pub(crate) unsafe extern "C" fn on_sample(
         sampler.strays.fetch_add(1, Relaxed);
         return;
     };
-    // SAFETY: the thread's own errno, which libc keeps in its control block.
-    let errno = unsafe { *libc::__errno_location() };
+    let errno_place = errno::location();
+    // SAFETY: the thread's own.
+    let errno = unsafe { *errno_place };
     let Some(clock) = Clock::of_signal(signal) else {
         return;
     };
@@ -184,7 +187,7 @@ pub(crate) unsafe extern "C" fn on_sample(
         } else if matches!(clock, Clock::Timer | Clock::Tick) {
             watch_for_idleness(thread, context);
         }
-        *libc::__errno_location() = errno;
+        *errno_place = errno;
         if let Some((timing, began)) = timing {
             timing.note(ticks().wrapping_sub(began).saturating_sub(sampled.walking));
         }
@@ -225,11 +228,11 @@ unsafe fn on_trap(info: *mut siginfo_t, context: *mut ucontext_t) -> bool {
         if info.is_null() || (*info).si_code != TRAP_TRACE {
             return false;
         }
-        let errno = *libc::__errno_location();
+        let errno = *errno::location();
         let left = Thread::current().map_or(0, |thread| step(thread, context));
         // It can only fail where no step could be taken.
         let _ = set_trap_flag(context, left != 0);
-        *libc::__errno_location() = errno;
+        *errno::location() = errno;
     }
     true
 }

@@ -1,6 +1,6 @@
 //! The Java threads that are sampled: a table that handlers search without locks, system calls or thread-local storage.
 //!
-//! A handler knows its thread by `pthread_self()`, which is a load from the thread's own control block. A key lies within a window of its home place, so
+//! A handler knows its thread by its thread pointer, which is a load. A key lies within a window of its home place, so
 //! that a search ends after one window also for threads that are not in the table.
 //!
 //! Contract: [`Thread::current`] and everything it gives are for handlers. [`add`] and [`remove`] are called under the lock of [`crate::control`]; a
@@ -12,6 +12,7 @@ use std::sync::atomic::{
 
 use walkfuzz_guard::GuardSlot;
 
+use crate::arch;
 use crate::clock::CLOCKS;
 
 /// How many threads can be in the table.
@@ -131,11 +132,10 @@ impl Thread {
     }
 }
 
-/// The calling thread's key. Signal-safe: glibc reads it from the thread's own control block.
+/// The calling thread's key. Signal-safe.
 #[inline]
 pub(crate) fn own_key() -> u64 {
-    // SAFETY: no arguments, cannot fail.
-    unsafe { libc::pthread_self() as u64 }
+    arch::thread_pointer()
 }
 
 #[inline]

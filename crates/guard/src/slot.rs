@@ -104,6 +104,7 @@ impl GuardSlot {
     }
 
     /// Faults at SafeFetch instructions that were resumed.
+    #[inline]
     #[must_use]
     pub fn near_misses(&self) -> u64 {
         self.near_misses.load(Relaxed)

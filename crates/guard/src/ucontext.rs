@@ -10,6 +10,7 @@ use crate::error::GuardError;
 ///
 /// # Safety
 /// `uc` points to a ucontext.
+#[inline]
 #[must_use]
 pub unsafe fn read_registers(uc: *const ucontext_t) -> Registers {
     // SAFETY: the caller's promise.

@@ -188,6 +188,7 @@ impl std::fmt::Debug for Lane {
 
 impl Lane {
     /// Takes the lane for `owner` (a thread id). False if somebody has it. Signal-safe, from any thread.
+    #[inline]
     pub fn claim(&self, owner: u32) -> bool {
         let holder = u64::from(owner) + 1;
         let free =
@@ -202,6 +203,7 @@ impl Lane {
     }
 
     /// Gives the lane back. What it holds stays and is added to by the next owner.
+    #[inline]
     pub fn release(&self) {
         self.0.owner.holder.store(0, Ordering::Release);
     }
@@ -237,7 +239,7 @@ impl Lane {
     /// `index` is the walk's place in its batch, `registers` what the walker gets, `untouched` the sample they were made from (the
     /// same for a control), `kind` what the pc of `registers` lies in. The walk counts as perturbed if a register differs; for
     /// perturbations of anything else call [`Lane::mark_perturbed`] next. Registers are those of the native architecture.
-    #[inline]
+    #[inline(always)] // Half of what a sampler's handler is made of, whose calls a core cannot predict.
     pub fn begin_walk(
         &self,
         index: u8,
@@ -286,7 +288,7 @@ impl Lane {
     ///
     /// `ticks` is the walker's time, in the unit of [`crate::Options::tick_hz`]. Recoveries, hangs and walker ticks are counted here and
     /// nowhere else. Without an open walk nothing happens.
-    #[inline]
+    #[inline(always)] // As `begin_walk`.
     pub fn end_walk(&self, outcome: &WalkOutcome, ticks: u32) {
         compiler_fence(Ordering::SeqCst);
         let slot = &self.0.in_flight;

@@ -102,6 +102,7 @@ impl Mapping {
         Some(unsafe { self.base.add(offset).cast::<Lane>().as_ref() })
     }
 
+    #[inline]
     pub(crate) fn lanes(&self) -> u32 {
         self.lanes
     }

@@ -112,6 +112,7 @@ impl Recorder {
     }
 
     /// How many lanes there are.
+    #[inline]
     #[must_use]
     pub fn lanes(&self) -> u32 {
         self.mapping.lanes()

@@ -60,6 +60,7 @@ impl TraceBuffer {
     }
 
     /// Zeroes the trace structure and puts the canary behind frame `depth`. Returns the depth that was really set.
+    #[inline]
     pub fn reset(&mut self, depth: i32) -> i32 {
         let depth = usize::try_from(depth).unwrap_or(0).clamp(1, MAX_DEPTH);
         self.depth = depth;

@@ -66,7 +66,7 @@ pub fn fault_record(fault: &Fault) -> FaultRecord {
 #[inline]
 pub unsafe fn walk_guarded(
     slot: &GuardSlot,
-    walker: &dyn Walker,
+    walker: &(impl Walker + ?Sized),
     prepared: &Call,
     trace: &TraceBuffer,
     fault: &mut Fault,
@@ -100,7 +100,11 @@ pub unsafe fn walk_guarded(
 /// # Safety
 /// As [`walk_guarded`].
 #[inline]
-pub unsafe fn walk_bare(walker: &dyn Walker, prepared: &Call, trace: &TraceBuffer) -> Walked {
+pub unsafe fn walk_bare(
+    walker: &(impl Walker + ?Sized),
+    prepared: &Call,
+    trace: &TraceBuffer,
+) -> Walked {
     let began = ticks();
     // SAFETY: the caller's promise.
     unsafe { (prepared.function)(prepared.first, prepared.depth, prepared.last) };
@@ -113,7 +117,7 @@ pub unsafe fn walk_bare(walker: &dyn Walker, prepared: &Call, trace: &TraceBuffe
 }
 
 #[inline]
-fn returned(walker: &dyn Walker, trace: &TraceBuffer) -> Ended {
+fn returned(walker: &(impl Walker + ?Sized), trace: &TraceBuffer) -> Ended {
     if trace.canary_intact() {
         Ended::Returned(walker.finish(trace))
     } else {

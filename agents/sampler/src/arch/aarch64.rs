@@ -20,3 +20,14 @@ pub(crate) unsafe fn at_system_call(context: *const ucontext_t) -> (bool, u64) {
     let is_call = |at: u64| unsafe { code_near(pc, at) } == Some(SYSTEM_CALL);
     (is_call(pc.wrapping_sub(4)) || is_call(pc), registers.sp().0)
 }
+
+/// The address of the calling thread's control block: its own for as long as it lives. Signal-safe; no call into libc.
+#[inline]
+pub(crate) fn thread_pointer() -> u64 {
+    let pointer: u64;
+    // SAFETY: readable in user space; the ABI of thread-local storage has the pointer there.
+    unsafe {
+        core::arch::asm!("mrs {}, tpidr_el0", out(reg) pointer, options(nomem, nostack, preserves_flags))
+    };
+    pointer
+}

@@ -20,3 +20,14 @@ pub(crate) unsafe fn at_system_call(context: *const ucontext_t) -> (bool, u64) {
     let is_call = |at: u64| unsafe { code_near(pc, at) } == Some(SYSTEM_CALL);
     (is_call(pc.wrapping_sub(2)) || is_call(pc), registers.sp().0)
 }
+
+/// The address of the calling thread's control block: its own for as long as it lives. Signal-safe; no call into libc.
+#[inline]
+pub(crate) fn thread_pointer() -> u64 {
+    let pointer: u64;
+    // SAFETY: the ABI of thread-local storage (Drepper, 3.4.6) has the pointer itself at %fs:0.
+    unsafe {
+        core::arch::asm!("mov {}, qword ptr fs:[0]", out(reg) pointer, options(nostack, readonly, preserves_flags))
+    };
+    pointer
+}

@@ -304,6 +304,7 @@ pub(crate) fn register_offsets() -> impl Iterator<Item = usize> {
 ///
 /// # Safety
 /// `uc` points to a ucontext.
+#[inline]
 pub(crate) unsafe fn read_registers(uc: *const ucontext_t) -> Registers {
     // SAFETY: see above.
     let context = unsafe { &(*uc).uc_mcontext };

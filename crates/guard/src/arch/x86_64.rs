@@ -301,6 +301,7 @@ pub(crate) fn register_offsets() -> impl Iterator<Item = usize> {
 ///
 /// # Safety
 /// `uc` points to a ucontext.
+#[inline]
 pub(crate) unsafe fn read_registers(uc: *const ucontext_t) -> Registers {
     // SAFETY: see above.
     let gregs = unsafe { &(*uc).uc_mcontext.gregs };
