@@ -36,6 +36,25 @@ pub struct Blob {
     pub nmethod: Option<Nmethod>,
 }
 
+/// A blob as it is now, read without allocating: see [`crate::LiveCode`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LiveBlob<'n> {
+    /// From the `CodeBlob*` to the end of its data.
+    pub span: Span,
+    /// Its instructions, stub section included.
+    pub code: Span,
+    /// What kind of code.
+    pub kind: BlobKind,
+    /// The beginning of its name.
+    pub name: &'n str,
+    /// As [`Blob::frame_size`].
+    pub frame_size: u32,
+    /// As [`Blob::frame_complete`].
+    pub frame_complete: i32,
+    /// More, if this is compiled Java code or a native wrapper.
+    pub nmethod: Option<Nmethod>,
+}
+
 /// The C++ class of a blob.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Class {
@@ -173,7 +192,29 @@ impl BlobLayout {
         header: &[u8],
         limit: u64,
     ) -> Option<Blob> {
-        let header = Cursor(header);
+        let cursor = Cursor(header);
+        let name = name_of(memory, names, cursor.pointer(self.name))?;
+        let known = self.decode_known(at, cursor, limit, &name)?;
+        Some(Blob {
+            span: known.span,
+            code: known.code,
+            kind: known.kind,
+            frame_size: known.frame_size,
+            frame_complete: known.frame_complete,
+            nmethod: known.nmethod,
+            name,
+        })
+    }
+
+    /// As [`decode`](Self::decode) without owning anything: for handlers. Of a long name only the beginning is looked at.
+    #[inline]
+    pub(crate) fn decode_known<'n>(
+        &self,
+        at: Address,
+        header: Cursor<'_>,
+        limit: u64,
+        name: &'n str,
+    ) -> Option<LiveBlob<'n>> {
         let size = header.unsigned(self.size);
         if size < self.header_size || size > limit {
             return None;
@@ -193,26 +234,30 @@ impl BlobLayout {
             return None;
         }
         let frame_complete = header.signed(self.frame_complete) as i32;
-        let name = name_of(memory, names, header.pointer(self.name))?;
-        let class = self.classes.class(header, &name, frame_words > 0)?;
+        let class = self.classes.class(header, name, frame_words > 0)?;
         let nmethod = match class {
             Class::Nmethod => {
                 Some(
                     self.nmethod
-                        .decode(header, span, code, &*name == "native nmethod")?,
+                        .decode(header, span, code, name == "native nmethod")?,
                 )
             }
             _ => None,
         };
-        Some(Blob {
+        Some(LiveBlob {
             span,
             code,
-            kind: kind_of(class, &name),
+            kind: kind_of(class, name),
             name,
             frame_size: u32::try_from(frame_words.max(0) * 8).unwrap_or(0),
             frame_complete,
             nmethod,
         })
+    }
+
+    /// Where a header has the address of its blob's name.
+    pub(crate) fn name_at(&self, header: Cursor<'_>) -> Address {
+        header.pointer(self.name)
     }
 }
 

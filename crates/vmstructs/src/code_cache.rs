@@ -80,12 +80,12 @@ pub struct CodeCacheLayout {
     memory_high: u64,
     reserved_low: u64,
     reserved_high: u64,
-    segment_map_low: u64,
+    pub(crate) segment_map_low: u64,
     log2_segment_size: u64,
-    block_length: Slot,
-    block_used: Slot,
-    block_size: u64,
-    blob: BlobLayout,
+    pub(crate) block_length: Slot,
+    pub(crate) block_used: Slot,
+    pub(crate) block_size: u64,
+    pub(crate) blob: BlobLayout,
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -143,7 +143,7 @@ impl CodeCacheLayout {
         })
     }
 
-    fn heap_addresses(
+    pub(crate) fn heap_addresses(
         &self,
         memory: &dyn Memory,
         jdk: &str,
@@ -167,7 +167,7 @@ impl CodeCacheLayout {
         }
     }
 
-    fn heap(&self, memory: &dyn Memory, address: Address) -> Result<CodeHeap, CodeCacheError> {
+    pub(crate) fn heap(&self, memory: &dyn Memory, address: Address) -> Result<CodeHeap, CodeCacheError> {
         let pointer = |offset| memory.read_pointer(at(address, offset));
         let committed = Span::new(pointer(self.memory_low)?, pointer(self.memory_high)?);
         let log2_segment_size = memory.read_i32(at(address, self.log2_segment_size))?;

@@ -26,6 +26,7 @@ mod heap;
 mod hotspot;
 mod interpreter;
 mod landscape;
+mod live_code;
 mod live_memory;
 mod maps;
 mod memory;
@@ -38,7 +39,7 @@ mod threads;
 mod vtable_stubs;
 mod zones;
 
-pub use blob::{Blob, BlobLayout, FRAME_NEVER_SAFE};
+pub use blob::{Blob, BlobLayout, FRAME_NEVER_SAFE, LiveBlob};
 pub use buffer_memory::BufferMemory;
 pub use code_cache::{CodeCache, CodeCacheError, CodeCacheLayout, CodeHeap, Skipped};
 pub use code_map::CodeMap;
@@ -50,6 +51,7 @@ pub use heap::{
 pub use hotspot::{AttachError, HotSpot, Version};
 pub use interpreter::Codelet;
 pub use landscape::{LIST_LIMIT, Survey, fill, survey};
+pub use live_code::{CodeAt, LiveCode};
 pub use live_memory::LiveMemory;
 pub use maps::{Mapping, Maps, MapsError};
 pub use memory::{Memory, Unreadable};

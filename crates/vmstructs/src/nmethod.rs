@@ -39,6 +39,10 @@ pub struct Nmethod {
     pub orig_pc_offset: i32,
     /// The array of `PcDesc`.
     pub pc_descs: Span,
+    /// The compressed scopes that the `PcDesc`s point into; empty where this JDK does not say where they are.
+    pub scopes_data: Span,
+    /// The `Metadata*` that scopes name by number, from 1; empty where this JDK does not say where they are.
+    pub metadata: Span,
 }
 
 impl Nmethod {
@@ -85,6 +89,121 @@ enum PcDescs {
     Outside { data: Slot, begin: Slot, end: Slot },
 }
 
+/// Where the compressed scopes are.
+#[derive(Clone, Copy, Debug)]
+enum ScopesData {
+    /// From an address up to the array of PcDesc (up to 22).
+    InBlob { begin: Slot },
+    /// Offsets from separately allocated immutable data (since 23); they end where that ends.
+    Outside { data: Slot, begin: Slot, size: Slot },
+}
+
+/// Where the array of `Metadata*` is.
+#[derive(Clone, Copy, Debug)]
+enum Metadata {
+    /// An offset from the blob's start, up to the scopes (up to 22).
+    InBlob { begin: Slot },
+    /// Behind the relocation entries in separately allocated mutable data (nmethod.hpp, `metadata_begin`, 25).
+    Outside {
+        data: Slot,
+        relocations: Slot,
+        size: Slot,
+    },
+}
+
+/// Where what an nmethod says about its scopes is.
+#[derive(Clone, Copy, Debug)]
+struct DebugPlaces {
+    scopes_data: ScopesData,
+    metadata: Metadata,
+}
+
+impl DebugPlaces {
+    fn resolve(tables: &Tables) -> Result<Self, MissingEntry> {
+        let field = |name: &str| Slot::require(tables, "nmethod", name);
+        let scopes_data = match Slot::find(tables, "nmethod", "_immutable_data") {
+            Some(data) => ScopesData::Outside {
+                data,
+                begin: field("_scopes_data_offset")?,
+                size: field("_immutable_data_size")?,
+            },
+            None => ScopesData::InBlob {
+                begin: Slot::require_any(
+                    tables,
+                    &[
+                        ("nmethod", "_scopes_data_begin"),
+                        ("CompiledMethod", "_scopes_data_begin"),
+                    ],
+                )?,
+            },
+        };
+        let metadata = match Slot::find(tables, "CodeBlob", "_mutable_data") {
+            Some(data) => Metadata::Outside {
+                data,
+                relocations: Slot::require(tables, "CodeBlob", "_relocation_size")?,
+                size: Slot::require(tables, "CodeBlob", "_mutable_data_size")?,
+            },
+            None => Metadata::InBlob {
+                begin: field("_metadata_offset")?,
+            },
+        };
+        Ok(Self {
+            scopes_data,
+            metadata,
+        })
+    }
+
+    /// Scopes and metadata; both empty if they make no sense.
+    fn decode(&self, header: Cursor<'_>, blob: Span, pc_descs: Span) -> (Span, Span) {
+        let scopes_data = match self.scopes_data {
+            ScopesData::InBlob { begin } => Span::new(header.pointer(begin), pc_descs.start),
+            ScopesData::Outside { data, begin, size } => {
+                let data = header.pointer(data).0;
+                let at = |slot| Address(data.wrapping_add(header.unsigned(slot)));
+                Span::new(at(begin), at(size))
+            }
+        };
+        let metadata = match self.metadata {
+            Metadata::InBlob { begin } => Span::new(
+                Address(blob.start.0.wrapping_add(header.unsigned(begin))),
+                scopes_data.start,
+            ),
+            Metadata::Outside {
+                data,
+                relocations,
+                size,
+            } => {
+                let data = header.pointer(data).0;
+                let at = |slot| Address(data.wrapping_add(header.unsigned(slot)));
+                Span::new(at(relocations), at(size))
+            }
+        };
+        if scopes_data.length() > MAX_DEBUG || metadata.length() > MAX_DEBUG {
+            return (Span::default(), Span::default());
+        }
+        (scopes_data, metadata)
+    }
+
+    fn header_length(&self) -> usize {
+        let scopes = match self.scopes_data {
+            ScopesData::InBlob { begin } => begin.end(),
+            ScopesData::Outside { data, begin, size } => data.end().max(begin.end()).max(size.end()),
+        };
+        let metadata = match self.metadata {
+            Metadata::InBlob { begin } => begin.end(),
+            Metadata::Outside {
+                data,
+                relocations,
+                size,
+            } => data.end().max(relocations.end()).max(size.end()),
+        };
+        scopes.max(metadata)
+    }
+}
+
+/// More debug information than this is garbage.
+const MAX_DEBUG: u64 = 1 << 26;
+
 /// Where this JDK keeps an nmethod's fields.
 #[derive(Clone, Debug)]
 pub struct NmethodLayout {
@@ -102,6 +221,7 @@ pub struct NmethodLayout {
     state: Slot,
     orig_pc_offset: Slot,
     pc_descs: PcDescs,
+    debug: Option<DebugPlaces>,
 }
 
 impl NmethodLayout {
@@ -147,7 +267,16 @@ impl NmethodLayout {
             state: field("_state")?,
             orig_pc_offset: field("_orig_pc_offset")?,
             pc_descs,
+            debug: DebugPlaces::resolve(tables).ok(),
         })
+    }
+
+    /// What is missing if nothing is known of [`Nmethod::scopes_data`] and [`Nmethod::metadata`].
+    ///
+    /// # Errors
+    /// [`MissingEntry`] naming the first field that is in no known place.
+    pub fn require_scopes(tables: &Tables) -> Result<(), MissingEntry> {
+        DebugPlaces::resolve(tables).map(|_| ())
     }
 
     /// Everything inside the blob that starts at `blob.start`; `None` if the fields contradict each other.
@@ -159,6 +288,11 @@ impl NmethodLayout {
         is_native_wrapper: bool,
     ) -> Option<Nmethod> {
         let entry_bci = header.signed(self.entry_bci) as i32;
+        let pc_descs = self.pc_descs(header, blob);
+        let debug = self.debug.as_ref();
+        let (scopes_data, metadata) = debug
+            .map(|debug| debug.decode(header, blob, pc_descs))
+            .unwrap_or_default();
         let nmethod = Nmethod {
             method: header.pointer(self.method),
             entry: self.entry.resolve(header, blob, code)?,
@@ -184,7 +318,9 @@ impl NmethodLayout {
             state: header.signed(self.state) as i8,
             is_native_wrapper,
             orig_pc_offset: header.signed(self.orig_pc_offset) as i32,
-            pc_descs: self.pc_descs(header, blob),
+            pc_descs,
+            scopes_data,
+            metadata,
         };
         let sane = code.contains(nmethod.entry)
             && code.contains(nmethod.verified_entry)
@@ -233,6 +369,7 @@ impl NmethodLayout {
             self.state.end(),
             self.orig_pc_offset.end(),
             descs,
+            self.debug.as_ref().map_or(0, DebugPlaces::header_length),
         ]
         .into_iter()
         .max()

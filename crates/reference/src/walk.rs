@@ -1,0 +1,430 @@
+//! The walk itself: from frame to frame.
+
+use walkfuzz_context::{Address, BlobKind, Fp, Pc, Registers, Sp};
+use walkfuzz_vmstructs::{CodeAt, LiveBlob, Memory, Nmethod, Span};
+
+use crate::arch::strip;
+use crate::debug_info::Wanted;
+use crate::frame::{End, FrameKind, NATIVE_BCI, ReferenceFrame, Trust, Walk};
+use crate::reference::Reference;
+use crate::thread::{Anchor, Thread};
+
+/// Methods that are inlined into one frame; compilers stop far earlier (MaxInlineLevel is 15, of lambda forms more).
+const INLINED: usize = 256;
+
+/// A frame that is to be looked at.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Position {
+    pub(crate) pc: u64,
+    /// What the register would hold.
+    pub(crate) sp: u64,
+    /// What the frame itself takes for its stack pointer: an interpreted callee may have moved sp down.
+    pub(crate) own_sp: u64,
+    pub(crate) fp: u64,
+    pub(crate) trust: Trust,
+    pub(crate) at: At,
+}
+
+/// What is known of a position's pc.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum At {
+    /// Any instruction; lr beside it, where the architecture has one.
+    Instruction { lr: Option<u64> },
+    /// Behind a call.
+    Return,
+}
+
+/// One walk.
+pub(crate) struct Walker<'a, M: Memory + ?Sized> {
+    pub(crate) reference: &'a Reference,
+    pub(crate) memory: &'a M,
+    pub(crate) thread: &'a Thread,
+    frames: &'a mut [ReferenceFrame],
+    count: usize,
+}
+
+impl Reference {
+    /// Walks `thread` from `registers` (from its frame anchor, if it has one that is complete or is not in Java) and writes its frames, the innermost first.
+    pub fn walk<M: Memory + ?Sized>(
+        &self,
+        memory: &M,
+        thread: &Thread,
+        registers: &Registers,
+        frames: &mut [ReferenceFrame],
+    ) -> Walk {
+        let mut walker = Walker {
+            reference: self,
+            memory,
+            thread,
+            frames,
+            count: 0,
+        };
+        let end = match walker.run(registers) {
+            Ok(never) => match never {},
+            Err(end) => end,
+        };
+        Walk {
+            frames: walker.count,
+            end,
+        }
+    }
+}
+
+/// Walks go on until there is a reason to end.
+enum Never {}
+
+impl<M: Memory + ?Sized> Walker<'_, M> {
+    fn run(&mut self, registers: &Registers) -> Result<Never, End> {
+        let mut position = self.start(registers)?;
+        // A frame takes a word at least.
+        for _ in 0..=self.thread.stack.length() / 8 {
+            let next = self.visit(&position)?;
+            position = self.checked(&position, next)?;
+        }
+        Err(End::TooMany)
+    }
+
+    /// That the next frame lies above, and on the stack.
+    fn checked(&self, position: &Position, next: Position) -> Result<Position, End> {
+        if !self.is_on_stack(next.sp) || next.sp % 8 != 0 {
+            return Err(End::OutsideStack(Sp(next.sp)));
+        }
+        // Only what has been called and has done nothing yet shares its caller's sp, where a register has the return address.
+        let may_share = matches!(position.at, At::Instruction { lr: Some(_) });
+        if next.sp < position.sp || next.sp == position.sp && !may_share {
+            return Err(End::NotAscending(Sp(next.sp)));
+        }
+        Ok(next)
+    }
+
+    /// The end counts: the oldest frame's caller may stand there.
+    #[inline]
+    pub(crate) fn is_on_stack(&self, address: u64) -> bool {
+        let stack = &self.thread.stack;
+        stack.start.0 <= address && address <= stack.end.0
+    }
+
+    #[inline]
+    pub(crate) fn word(&self, at: u64) -> Result<u64, End> {
+        let at = Address(at);
+        self.memory.read_u64(at).map_err(|_| End::Unreadable(at))
+    }
+
+    /// The word at an offset.
+    #[inline]
+    pub(crate) fn slot(&self, base: u64, offset: i64) -> Result<u64, End> {
+        self.word(base.wrapping_add_signed(offset))
+    }
+
+    /// A code address on the stack.
+    #[inline]
+    pub(crate) fn code_at(&self, at: u64) -> Result<u64, End> {
+        Ok(strip(self.reference.arch, self.word(at)?))
+    }
+
+    fn push(&mut self, frame: ReferenceFrame) -> Result<(), End> {
+        let slot = self.frames.get_mut(self.count).ok_or(End::Full)?;
+        *slot = frame;
+        self.count += 1;
+        Ok(())
+    }
+
+    /// A frame of the position without a method.
+    fn frame(position: &Position, kind: FrameKind) -> ReferenceFrame {
+        ReferenceFrame {
+            kind,
+            trust: position.trust,
+            pc: Pc(position.pc),
+            sp: Sp(position.own_sp),
+            fp: Fp(position.fp),
+            ..ReferenceFrame::NONE
+        }
+    }
+
+    /// Writes the frames of one position, and goes to its caller's.
+    fn visit(&mut self, position: &Position) -> Result<Position, End> {
+        let pc = Address(position.pc);
+        if self.reference.interpreter.contains(pc) {
+            return self.interpreted(position);
+        }
+        if pc == self.reference.call_stub_return {
+            return self.entry(position);
+        }
+        let mut name = [0; 32];
+        let blob = match self.reference.code.find(self.memory, pc, &mut name) {
+            CodeAt::Blob(blob) => blob,
+            CodeAt::Free | CodeAt::Outside => return Err(End::NoCode(Pc(position.pc))),
+            CodeAt::Unreadable => return Err(End::Unreadable(pc)),
+        };
+        if !blob.code.contains(pc) {
+            return Err(End::NoCode(Pc(position.pc)));
+        }
+        match (&blob.nmethod, blob.kind) {
+            (Some(nmethod), _) => self.compiled(position, &blob, nmethod),
+            (None, BlobKind::RuntimeStub) if blob.name.starts_with("UpcallStub") => {
+                self.push(Self::frame(position, FrameKind::Stub))?;
+                Err(End::Upcall(Pc(position.pc)))
+            }
+            _ => self.stub(position, &blob),
+        }
+    }
+
+    fn interpreted(&mut self, position: &Position) -> Result<Position, End> {
+        let shape = self.reference.shape;
+        let fp = position.fp;
+        let lowest = fp.wrapping_add_signed(shape.initial_sp);
+        let is_frame = fp % 8 == 0 && self.is_on_stack(fp) && position.sp <= lowest && lowest < fp;
+        if !is_frame {
+            return self.unframed(position, End::OutsideStack(Sp(fp)));
+        }
+        let method = Address(self.slot(fp, shape.method)?);
+        let methods = &self.reference.methods;
+        let Some(known) = methods.read(self.memory, method) else {
+            return self.unframed(position, End::BadMethod(method));
+        };
+        let mut frame = ReferenceFrame {
+            method,
+            bci: NATIVE_BCI,
+            ..Self::frame(position, FrameKind::Interpreted)
+        };
+        if !known.is_native {
+            let bcp = self.slot(fp, shape.bcp)?;
+            match methods.bci(self.memory, &known, bcp) {
+                Some(bci) => frame.bci = bci,
+                // A frame that is just being made stands at its method's begin.
+                None => (frame.bci, frame.trust) = (0, Trust::Guess),
+            }
+        }
+        self.push(frame)?;
+        self.caller(
+            position,
+            frame.trust,
+            self.code_at(fp.wrapping_add_signed(shape.return_address))?,
+            fp.wrapping_add_signed(shape.sender_sp),
+            self.slot(fp, -8)?,
+            self.slot(fp, shape.link)?,
+        )
+    }
+
+    fn entry(&mut self, position: &Position) -> Result<Position, End> {
+        self.push(Self::frame(position, FrameKind::Entry))?;
+        let wrapper = self.slot(position.fp, self.reference.call_wrapper)?;
+        if !self.is_on_stack(wrapper) || wrapper <= position.fp {
+            return Err(End::OutsideStack(Sp(wrapper)));
+        }
+        let at = Address(wrapper.wrapping_add(self.reference.wrapper_anchor));
+        let threads = &self.reference.threads;
+        let anchor = threads.anchor(self.memory, at);
+        let anchor = anchor.map_err(|unreadable| End::Unreadable(unreadable.address))?;
+        if anchor.sp.0 == 0 {
+            return Err(End::Bottom);
+        }
+        self.anchored(&anchor)
+    }
+
+    /// The frame that an anchor names.
+    pub(crate) fn anchored(&self, anchor: &Anchor) -> Result<Position, End> {
+        if !self.is_on_stack(anchor.sp.0) || anchor.sp.0 % 8 != 0 {
+            return Err(End::OutsideStack(anchor.sp));
+        }
+        let pc = match anchor.pc {
+            // A call from sp leaves it there.
+            Pc(0) => self.code_at(anchor.sp.0.wrapping_sub(8))?,
+            Pc(pc) => strip(self.reference.arch, pc),
+        };
+        self.original(Position {
+            pc,
+            sp: anchor.sp.0,
+            own_sp: anchor.sp.0,
+            fp: anchor.fp.0,
+            trust: Trust::Anchor,
+            at: At::Return,
+        })
+    }
+
+    fn compiled(
+        &mut self,
+        position: &Position,
+        blob: &LiveBlob<'_>,
+        nmethod: &Nmethod,
+    ) -> Result<Position, End> {
+        let methods = &self.reference.methods;
+        let method = nmethod.method;
+        let Some(known) = methods.read(self.memory, method) else {
+            return Err(End::BadMethod(method));
+        };
+        let outermost = ReferenceFrame {
+            method,
+            level: nmethod.level,
+            ..Self::frame(position, FrameKind::Compiled)
+        };
+        if known.is_native {
+            self.push(ReferenceFrame {
+                bci: NATIVE_BCI,
+                kind: FrameKind::NativeWrapper,
+                ..outermost
+            })?;
+        } else {
+            self.scopes(position, &blob.code, nmethod, outermost)?;
+        }
+        if let At::Instruction { lr } = position.at
+            && let Some(edge) = self.edge(position.pc, blob, nmethod)
+        {
+            return self.beyond_edge(position, &edge, lr, Trust::Table);
+        }
+        self.by_frame_size(position, blob)
+    }
+
+    /// Writes a compiled frame's methods, the innermost first.
+    fn scopes(
+        &mut self,
+        position: &Position,
+        code: &Span,
+        nmethod: &Nmethod,
+        outermost: ReferenceFrame,
+    ) -> Result<(), End> {
+        let debug = &self.reference.debug;
+        let wanted = match position.at {
+            At::Return => Wanted::Exact,
+            At::Instruction { .. } => Wanted::Behind,
+        };
+        let pc = Pc(position.pc);
+        let mut number = debug.scope_at(self.memory, code, nmethod, pc, wanted);
+        if number.is_none() {
+            // The method at least.
+            return self.push(outermost);
+        }
+        for _ in 0..INLINED {
+            let Some(scope) = number.and_then(|number| debug.scope(self.memory, nmethod, number))
+            else {
+                return self.push(ReferenceFrame {
+                    trust: Trust::Guess,
+                    ..outermost
+                });
+            };
+            let inlined = scope.sender != 0;
+            self.push(ReferenceFrame {
+                method: scope.method,
+                bci: scope.bci,
+                kind: if inlined {
+                    FrameKind::Inlined
+                } else {
+                    FrameKind::Compiled
+                },
+                ..outermost
+            })?;
+            if !inlined {
+                return Ok(());
+            }
+            number = Some(scope.sender);
+        }
+        Err(End::TooMany)
+    }
+
+    /// The caller of a complete frame of known size.
+    pub(crate) fn by_frame_size(
+        &self,
+        position: &Position,
+        blob: &LiveBlob<'_>,
+    ) -> Result<Position, End> {
+        let size = u64::from(blob.frame_size);
+        if size < 16 {
+            return Err(End::NoFrame(Pc(position.pc)));
+        }
+        let sender_sp = position.own_sp.wrapping_add(size);
+        if !self.is_on_stack(sender_sp) {
+            return Err(End::OutsideStack(Sp(sender_sp)));
+        }
+        self.caller(
+            position,
+            position.trust,
+            self.code_at(sender_sp.wrapping_sub(8))?,
+            sender_sp,
+            sender_sp,
+            self.word(sender_sp.wrapping_sub(16))?,
+        )
+    }
+
+    fn stub(&mut self, position: &Position, blob: &LiveBlob<'_>) -> Result<Position, End> {
+        self.push(Self::frame(position, FrameKind::Stub))?;
+        let complete = blob
+            .code
+            .start
+            .0
+            .saturating_add_signed(i64::from(blob.frame_complete));
+        let has_frame = blob.frame_size >= 16
+            && (position.at == At::Return || blob.frame_complete < 0 || position.pc >= complete);
+        if blob.kind == BlobKind::RuntimeStub && has_frame {
+            return self.by_frame_size(position, blob);
+        }
+        self.unframed(position, End::NoFrame(Pc(position.pc)))
+    }
+
+    /// The caller: past the return barrier, and of a deoptimised frame as it was.
+    pub(crate) fn caller(
+        &self,
+        position: &Position,
+        trust: Trust,
+        pc: u64,
+        sp: u64,
+        own_sp: u64,
+        fp: u64,
+    ) -> Result<Position, End> {
+        // What was found by an anchor is by a table from here on.
+        let trust = trust.max(Trust::Table);
+        let caller = Position {
+            pc,
+            sp,
+            own_sp,
+            fp,
+            trust,
+            at: At::Return,
+        };
+        let reference = self.reference;
+        if let Some(continuations) = &reference.continuations
+            && continuations.is_barrier(self.memory, pc)
+        {
+            let threads = &reference.threads;
+            let thread = self.thread.address;
+            let entry = continuations.enter_special(self.memory, threads, thread, sp);
+            let entry = entry.ok_or(End::NoFrame(Pc(pc)))?;
+            return Ok(Position {
+                pc: entry.pc.0,
+                sp: entry.sp.0,
+                own_sp: entry.sp.0,
+                fp: entry.fp.0,
+                trust: if entry.is_known { trust } else { Trust::Guess },
+                at: At::Return,
+            });
+        }
+        let caller = self.checked(position, caller)?;
+        self.original(caller)
+    }
+
+    /// A deoptimised frame returns to a handler; where it would have returned to stands in one of its slots.
+    fn original(&self, position: Position) -> Result<Position, End> {
+        let pc = Address(position.pc);
+        if self.reference.interpreter.contains(pc) || !self.reference.code.reserves(pc) {
+            return Ok(position);
+        }
+        let mut name = [0; 32];
+        let CodeAt::Blob(blob) = self.reference.code.find(self.memory, pc, &mut name) else {
+            return Ok(position);
+        };
+        let Some(nmethod) = &blob.nmethod else {
+            return Ok(position);
+        };
+        if nmethod.deopt_handler != Some(pc) && nmethod.deopt_mh_handler != Some(pc) {
+            return Ok(position);
+        }
+        let original = self.slot(position.own_sp, i64::from(nmethod.orig_pc_offset))?;
+        let original = strip(self.reference.arch, original);
+        if !blob.code.contains(Address(original)) {
+            return Err(End::NoCode(Pc(original)));
+        }
+        Ok(Position {
+            pc: original,
+            ..position
+        })
+    }
+}
