@@ -16,8 +16,8 @@ const SIZE: u64 = 64;
 /// What this JVM says about continuations.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Continuations {
-    /// `StubRoutines::_cont_returnBarrier`.
-    barrier: Address,
+    /// What `StubRoutines::_cont_returnBarrier` holds; the stub is made when the JVM starts.
+    barrier: u64,
     /// `ContinuationEntry::_return_pc`: behind enterSpecial's call.
     return_pc: Address,
     size: u64,
@@ -34,15 +34,20 @@ pub(crate) struct EnterSpecial {
 
 impl Continuations {
     /// `None` for a JVM without continuations.
-    pub(crate) fn find(hotspot: &HotSpot, symbol: &dyn Fn(&str) -> Option<u64>) -> Option<Self> {
+    pub(crate) fn find(
+        hotspot: &HotSpot,
+        memory: &dyn Memory,
+        symbol: &dyn Fn(&str) -> Option<u64>,
+    ) -> Option<Self> {
         let tables = hotspot.tables();
         let return_pc = match tables.field("ContinuationEntry", "_return_pc") {
             Some(field) => field.address,
             None => Address(symbol("_ZN17ContinuationEntry10_return_pcE")?),
         };
+        let barrier = Address(symbol("_ZN12StubRoutines19_cont_returnBarrierE")?);
         let size = tables.type_size("ContinuationEntry").unwrap_or(SIZE);
         Some(Self {
-            barrier: Address(symbol("_ZN12StubRoutines19_cont_returnBarrierE")?),
+            barrier: memory.read_u64(barrier).ok().filter(|pc| *pc != 0)?,
             return_pc,
             size: size.next_multiple_of(16),
         })
@@ -50,8 +55,8 @@ impl Continuations {
 
     /// Whether `pc` is the return barrier.
     #[inline]
-    pub(crate) fn is_barrier<M: Memory + ?Sized>(&self, memory: &M, pc: u64) -> bool {
-        memory.read_u64(self.barrier) == Ok(pc)
+    pub(crate) const fn is_barrier(&self, pc: u64) -> bool {
+        self.barrier == pc
     }
 
     /// enterSpecial's frame below the one whose caller's sp would be `sender_sp`.

@@ -88,6 +88,8 @@ pub struct ReferenceFrame {
     pub trust: Trust,
     /// Where it is; of a deoptimised frame where it was. Inlined frames share it.
     pub pc: Pc,
+    /// Whether it has been deoptimised: it will go on in the interpreter when it is returned to.
+    pub is_deoptimised: bool,
     /// Its stack pointer, as the frame itself sees it.
     pub sp: Sp,
     /// What its frame pointer register holds.
@@ -103,6 +105,7 @@ impl ReferenceFrame {
         kind: FrameKind::Stub,
         trust: Trust::Guess,
         pc: Pc(0),
+        is_deoptimised: false,
         sp: Sp(0),
         fp: Fp(0),
     };

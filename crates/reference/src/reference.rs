@@ -84,7 +84,7 @@ impl Reference {
             methods: MethodLayout::resolve(tables)?,
             debug: DebugInfo::resolve(tables, hotspot.version().feature)?,
             threads: ThreadLayout::resolve(tables)?,
-            continuations: Continuations::find(hotspot, symbol),
+            continuations: Continuations::find(hotspot, memory, symbol),
         })
     }
 

@@ -32,6 +32,8 @@ impl<M: Memory + ?Sized> Walker<'_, M> {
             fp: registers.fp().0,
             trust: Trust::Table,
             at: At::Instruction { lr },
+            is_deoptimised: false,
+            blob: None,
         };
         if self.reference.code.reserves(Address(position.pc)) {
             return Ok(position);
@@ -55,6 +57,8 @@ impl<M: Memory + ?Sized> Walker<'_, M> {
                 fp: self.slot(fp, shape.link)?,
                 trust: Trust::Guess,
                 at: At::Return,
+                is_deoptimised: false,
+                blob: None,
             };
             if self.reference.code.reserves(Address(position.pc)) {
                 return Ok(position);
@@ -64,7 +68,7 @@ impl<M: Memory + ?Sized> Walker<'_, M> {
     }
 
     /// How the frame stands if `pc` is where it is set up or taken down.
-    pub(crate) fn edge(&self, pc: u64, blob: &LiveBlob<'_>, nmethod: &Nmethod) -> Option<Edge> {
+    pub(crate) fn edge(&self, pc: u64, blob: &LiveBlob, nmethod: &Nmethod) -> Option<Edge> {
         let reference = self.reference;
         let (arch, size) = (reference.arch, u64::from(blob.frame_size));
         let mut code = [0; LOOKED_AT];
@@ -144,12 +148,7 @@ impl<M: Memory + ?Sized> Walker<'_, M> {
     }
 
     fn kind(&self, pc: u64) -> Option<BlobKind> {
-        let mut name = [0; 32];
-        let found = self
-            .reference
-            .code
-            .find(self.memory, Address(pc), &mut name);
-        match found {
+        match self.reference.code.find(self.memory, Address(pc)) {
             CodeAt::Blob(blob) => Some(blob.kind),
             CodeAt::Free | CodeAt::Outside | CodeAt::Unreadable => None,
         }

@@ -23,6 +23,9 @@ pub(crate) struct Position {
     pub(crate) fp: u64,
     pub(crate) trust: Trust,
     pub(crate) at: At,
+    pub(crate) is_deoptimised: bool,
+    /// What the pc lies in, if that has been looked up.
+    pub(crate) blob: Option<LiveBlob>,
 }
 
 /// What is known of a position's pc.
@@ -135,6 +138,7 @@ impl<M: Memory + ?Sized> Walker<'_, M> {
             kind,
             trust: position.trust,
             pc: Pc(position.pc),
+            is_deoptimised: position.is_deoptimised,
             sp: Sp(position.own_sp),
             fp: Fp(position.fp),
             ..ReferenceFrame::NONE
@@ -150,18 +154,20 @@ impl<M: Memory + ?Sized> Walker<'_, M> {
         if pc == self.reference.call_stub_return {
             return self.entry(position);
         }
-        let mut name = [0; 32];
-        let blob = match self.reference.code.find(self.memory, pc, &mut name) {
-            CodeAt::Blob(blob) => blob,
-            CodeAt::Free | CodeAt::Outside => return Err(End::NoCode(Pc(position.pc))),
-            CodeAt::Unreadable => return Err(End::Unreadable(pc)),
+        let blob = match position.blob {
+            Some(blob) => blob,
+            None => match self.reference.code.find(self.memory, pc) {
+                CodeAt::Blob(blob) => blob,
+                CodeAt::Free | CodeAt::Outside => return Err(End::NoCode(Pc(position.pc))),
+                CodeAt::Unreadable => return Err(End::Unreadable(pc)),
+            },
         };
         if !blob.code.contains(pc) {
             return Err(End::NoCode(Pc(position.pc)));
         }
         match (&blob.nmethod, blob.kind) {
             (Some(nmethod), _) => self.compiled(position, &blob, nmethod),
-            (None, BlobKind::RuntimeStub) if blob.name.starts_with("UpcallStub") => {
+            (None, _) if blob.is_upcall_stub => {
                 self.push(Self::frame(position, FrameKind::Stub))?;
                 Err(End::Upcall(Pc(position.pc)))
             }
@@ -239,13 +245,15 @@ impl<M: Memory + ?Sized> Walker<'_, M> {
             fp: anchor.fp.0,
             trust: Trust::Anchor,
             at: At::Return,
+            is_deoptimised: false,
+            blob: None,
         })
     }
 
     fn compiled(
         &mut self,
         position: &Position,
-        blob: &LiveBlob<'_>,
+        blob: &LiveBlob,
         nmethod: &Nmethod,
     ) -> Result<Position, End> {
         let methods = &self.reference.methods;
@@ -290,6 +298,9 @@ impl<M: Memory + ?Sized> Walker<'_, M> {
         };
         let pc = Pc(position.pc);
         let mut number = debug.scope_at(self.memory, code, nmethod, pc, wanted);
+        if number.is_none() && wanted == Wanted::Behind {
+            number = debug.scope_at(self.memory, code, nmethod, pc, Wanted::Exact);
+        }
         if number.is_none() {
             // The method at least.
             return self.push(outermost);
@@ -325,7 +336,7 @@ impl<M: Memory + ?Sized> Walker<'_, M> {
     pub(crate) fn by_frame_size(
         &self,
         position: &Position,
-        blob: &LiveBlob<'_>,
+        blob: &LiveBlob,
     ) -> Result<Position, End> {
         let size = u64::from(blob.frame_size);
         if size < 16 {
@@ -345,7 +356,7 @@ impl<M: Memory + ?Sized> Walker<'_, M> {
         )
     }
 
-    fn stub(&mut self, position: &Position, blob: &LiveBlob<'_>) -> Result<Position, End> {
+    fn stub(&mut self, position: &Position, blob: &LiveBlob) -> Result<Position, End> {
         self.push(Self::frame(position, FrameKind::Stub))?;
         let complete = blob
             .code
@@ -379,10 +390,12 @@ impl<M: Memory + ?Sized> Walker<'_, M> {
             fp,
             trust,
             at: At::Return,
+            is_deoptimised: false,
+            blob: None,
         };
         let reference = self.reference;
         if let Some(continuations) = &reference.continuations
-            && continuations.is_barrier(self.memory, pc)
+            && continuations.is_barrier(pc)
         {
             let threads = &reference.threads;
             let thread = self.thread.address;
@@ -394,7 +407,7 @@ impl<M: Memory + ?Sized> Walker<'_, M> {
                 own_sp: entry.sp.0,
                 fp: entry.fp.0,
                 trust: if entry.is_known { trust } else { Trust::Guess },
-                at: At::Return,
+                ..caller
             });
         }
         let caller = self.checked(position, caller)?;
@@ -407,9 +420,12 @@ impl<M: Memory + ?Sized> Walker<'_, M> {
         if self.reference.interpreter.contains(pc) || !self.reference.code.reserves(pc) {
             return Ok(position);
         }
-        let mut name = [0; 32];
-        let CodeAt::Blob(blob) = self.reference.code.find(self.memory, pc, &mut name) else {
+        let CodeAt::Blob(blob) = self.reference.code.find(self.memory, pc) else {
             return Ok(position);
+        };
+        let position = Position {
+            blob: Some(blob),
+            ..position
         };
         let Some(nmethod) = &blob.nmethod else {
             return Ok(position);
@@ -424,6 +440,7 @@ impl<M: Memory + ?Sized> Walker<'_, M> {
         }
         Ok(Position {
             pc: original,
+            is_deoptimised: true,
             ..position
         })
     }

@@ -38,15 +38,15 @@ pub struct Blob {
 
 /// A blob as it is now, read without allocating: see [`crate::LiveCode`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct LiveBlob<'n> {
+pub struct LiveBlob {
     /// From the `CodeBlob*` to the end of its data.
     pub span: Span,
     /// Its instructions, stub section included.
     pub code: Span,
     /// What kind of code.
     pub kind: BlobKind,
-    /// The beginning of its name.
-    pub name: &'n str,
+    /// Whether native code comes back to Java through it (since 17).
+    pub is_upcall_stub: bool,
     /// As [`Blob::frame_size`].
     pub frame_size: u32,
     /// As [`Blob::frame_complete`].
@@ -63,6 +63,7 @@ enum Class {
     Adapter,
     Vtable,
     RuntimeStub,
+    UpcallStub,
 }
 
 /// How this JDK tells the classes apart.
@@ -96,8 +97,8 @@ const CLASSES: [(Class, &str, &str); 12] = [
     (Class::RuntimeStub, "Exception", "_ZTV13ExceptionBlob"),
     (Class::RuntimeStub, "UncommonTrap", "_ZTV16UncommonTrapBlob"),
     // Called OptimizedEntryBlob in 17.
-    (Class::RuntimeStub, "Upcall", "_ZTV10UpcallStub"),
-    (Class::RuntimeStub, "Upcall", "_ZTV18OptimizedEntryBlob"),
+    (Class::UpcallStub, "Upcall", "_ZTV10UpcallStub"),
+    (Class::UpcallStub, "Upcall", "_ZTV18OptimizedEntryBlob"),
 ];
 
 /// How the names of runtime stubs end that have no frame of their own: some of C1's, and collectors' barriers.
@@ -208,13 +209,13 @@ impl BlobLayout {
 
     /// As [`decode`](Self::decode) without owning anything: for handlers. Of a long name only the beginning is looked at.
     #[inline]
-    pub(crate) fn decode_known<'n>(
+    pub(crate) fn decode_known(
         &self,
         at: Address,
         header: Cursor<'_>,
         limit: u64,
-        name: &'n str,
-    ) -> Option<LiveBlob<'n>> {
+        name: &str,
+    ) -> Option<LiveBlob> {
         let size = header.unsigned(self.size);
         if size < self.header_size || size > limit {
             return None;
@@ -248,7 +249,7 @@ impl BlobLayout {
             span,
             code,
             kind: kind_of(class, name),
-            name,
+            is_upcall_stub: class == Class::UpcallStub,
             frame_size: u32::try_from(frame_words.max(0) * 8).unwrap_or(0),
             frame_complete,
             nmethod,
@@ -323,7 +324,7 @@ fn kind_of(class: Class, name: &str) -> BlobKind {
         Class::Nmethod => BlobKind::Nmethod,
         Class::Adapter => BlobKind::Adapter,
         Class::Vtable => BlobKind::VtableStub,
-        Class::RuntimeStub => BlobKind::RuntimeStub,
+        Class::RuntimeStub | Class::UpcallStub => BlobKind::RuntimeStub,
         Class::Buffer if name == "Interpreter" => BlobKind::Interpreter,
         Class::Buffer if name.starts_with("StubRoutines") => BlobKind::StubRoutine,
         Class::Buffer => BlobKind::Buffer,

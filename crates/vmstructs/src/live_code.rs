@@ -31,9 +31,9 @@ struct Heap {
 
 /// What an address lies in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum CodeAt<'n> {
+pub enum CodeAt {
     /// A blob in use.
-    Blob(LiveBlob<'n>),
+    Blob(LiveBlob),
     /// A code heap, but no blob that makes sense.
     Free,
     /// No code heap.
@@ -82,14 +82,13 @@ impl LiveCode {
         self.heaps.iter().any(|heap| heap.reserved.contains(address))
     }
 
-    /// What `address` lies in. `name` is where the beginning of its blob's name is kept.
+    /// What `address` lies in.
     #[inline]
-    pub fn find<'n, M: Memory + ?Sized>(
+    pub fn find<M: Memory + ?Sized>(
         &self,
         memory: &M,
         address: Address,
-        name: &'n mut [u8; NAME],
-    ) -> CodeAt<'n> {
+    ) -> CodeAt {
         let mut heaps = self.heaps.iter();
         let Some(heap) = heaps.find(|heap| heap.reserved.contains(address)) else {
             return CodeAt::Outside;
@@ -97,19 +96,18 @@ impl LiveCode {
         let Some(block) = block_of(heap, memory, address) else {
             return CodeAt::Free;
         };
-        self.blob_in(memory, heap, block, address, name)
+        self.blob_in(memory, heap, block, address)
             .unwrap_or(CodeAt::Unreadable)
     }
 
     /// `None` if something cannot be read.
-    fn blob_in<'n, M: Memory + ?Sized>(
+    fn blob_in<M: Memory + ?Sized>(
         &self,
         memory: &M,
         heap: &Heap,
         block: u64,
         address: Address,
-        name: &'n mut [u8; NAME],
-    ) -> Option<CodeAt<'n>> {
+    ) -> Option<CodeAt> {
         let layout = &self.layout;
         let mut bytes = [0; HEADER];
         let block_size = layout.block_size as usize;
@@ -130,14 +128,10 @@ impl LiveCode {
         let header = bytes.get_mut(..wanted)?;
         memory.read(blob, header).ok()?;
         let header = Cursor(header);
-        let text = memory
-            .read_cstring(layout.blob.name_at(header), name)
-            .ok()?;
-        let name = match std::str::from_utf8(text) {
-            Ok(name) => name,
-            // Cut off inside a character, or garbage.
-            Err(_) => "",
-        };
+        let mut name = [0; NAME];
+        let name = memory.read_cstring(layout.blob.name_at(header), &mut name);
+        // Garbage, or cut off inside a character: none of the names that tell kinds apart.
+        let name = std::str::from_utf8(name.ok()?).unwrap_or_default();
         Some(match layout.blob.decode_known(blob, header, limit, name) {
             Some(blob) if blob.span.contains(address) => CodeAt::Blob(blob),
             _ => CodeAt::Free,

@@ -13,7 +13,7 @@ use walkfuzz_vmstructs::{JavaThread, java_threads};
 use walkfuzz_walkers::{Agct, Ended, Start, ThreadHandle, TraceBuffer, Walker as _, walk_bare};
 
 use crate::Options;
-use crate::tally::{Pair, Tally};
+use crate::tally::{Pair, Tally, as_interrupted};
 
 const DEPTH: usize = 1024;
 
@@ -32,6 +32,8 @@ struct Order {
     reference: Reference,
     trace: Box<TraceBuffer>,
     frames: Box<[ReferenceFrame]>,
+    again: Box<[ReferenceFrame]>,
+    again_count: usize,
     methods: Box<[Address]>,
     registers: Registers,
     facts: Option<Thread>,
@@ -66,6 +68,10 @@ unsafe extern "C" fn on_signal(_: i32, _: *mut libc::siginfo_t, context: *mut c_
         order.walk = order
             .reference
             .walk(memory, facts, &order.registers, &mut order.frames);
+        let frames = order.frames.get(..order.walk.frames).unwrap_or_default();
+        let again = &mut order.again;
+        let registers = &order.registers;
+        order.again_count = as_interrupted(&order.reference, facts, registers, frames, again);
     }
     let start = Start::Context(context);
     order.code = None;
@@ -89,7 +95,7 @@ unsafe extern "C" fn on_signal(_: i32, _: *mut libc::siginfo_t, context: *mut c_
 }
 
 pub(crate) fn run(
-    live: &Live,
+    live: &mut Live,
     world: &World,
     agct: Agct,
     reference: Reference,
@@ -107,6 +113,8 @@ pub(crate) fn run(
         reference,
         trace: TraceBuffer::new(),
         frames: vec![ReferenceFrame::NONE; 4 * DEPTH].into(),
+        again: vec![ReferenceFrame::NONE; 4 * DEPTH].into(),
+        again_count: 0,
         methods: vec![Address(0); DEPTH].into(),
         registers: Registers::zeroed(Arch::NATIVE),
         facts: None,
@@ -159,6 +167,7 @@ pub(crate) fn run(
                         methods: &order.methods[..count.min(DEPTH)],
                         walk: order.walk,
                         frames: &order.frames[..order.walk.frames],
+                        interrupted: &order.again[..order.again_count],
                         depth: DEPTH,
                     },
                 );

@@ -8,7 +8,7 @@ use walkfuzz_walkers::{Agct, TraceBuffer};
 
 use crate::Options;
 use crate::compare;
-use crate::tally::{Pair, Tally};
+use crate::tally::{Pair, Tally, as_interrupted};
 
 const DEPTH: usize = 1024;
 /// The reference has frames without methods as well.
@@ -23,6 +23,7 @@ struct Bench<'a> {
     reference: &'a Reference,
     trace: Box<TraceBuffer>,
     frames: Vec<ReferenceFrame>,
+    again: Vec<ReferenceFrame>,
     tally: Tally,
 }
 
@@ -37,6 +38,8 @@ impl Bench<'_> {
         let walk = self
             .reference
             .walk(memory, &thread, &registers, &mut self.frames);
+        let frames = &self.frames[..walk.frames];
+        let again = as_interrupted(self.reference, &thread, &registers, frames, &mut self.again);
         let walked = moment
             .walk(self.agct, &registers, DEPTH as i32, &mut self.trace)
             .unwrap();
@@ -56,7 +59,8 @@ impl Bench<'_> {
                 agct,
                 methods: &methods,
                 walk,
-                frames: &self.frames[..walk.frames],
+                frames,
+                interrupted: &self.again[..again],
                 depth: DEPTH,
             },
         );
@@ -93,6 +97,7 @@ fn bench<'a>(
         reference,
         trace: TraceBuffer::new(),
         frames: vec![ReferenceFrame::NONE; FRAMES],
+        again: vec![ReferenceFrame::NONE; FRAMES],
         tally: Tally::new(mode, options.examples),
     }
 }

@@ -25,8 +25,6 @@ use walkfuzz_harness::start::{Subject, jvm_options, start};
 use walkfuzz_jvm::{Jdk, Places, Source};
 use walkfuzz_reference::{CheckedMemory, Reference};
 
-use tally::Tally;
-
 const CHILD: &str = "WALKFUZZ_REFERENCE_TEST_CHILD";
 /// Walks of each way of sampling where the command line says nothing: seconds.
 const WALKS: u64 = 3_000;
@@ -149,19 +147,19 @@ fn child(options: &Options) -> u32 {
     };
     let reference = Reference::new(&world.hotspot, &CheckedMemory, &symbol).unwrap();
     let wants = |mode: &str| options.mode.as_deref().is_none_or(|wanted| wanted == mode);
-    let mut tallies = Vec::new();
+    let mut failures = 0;
     let mut live = live;
     if wants("park") {
-        tallies.push(held::park(&mut live, &world, &agct, &reference, options));
+        failures += held::park(&mut live, &world, &agct, &reference, options).judge();
     }
     if wants("robust") {
         robust::perturbed(&mut live, &world, &reference, options);
     }
     if wants("any") {
-        tallies.push(any_state::run(&live, &world, agct, reference.clone(), options));
+        failures += any_state::run(&mut live, &world, agct, reference.clone(), options).judge();
     }
     if wants("step") {
-        tallies.push(held::step(live, &world, &agct, &reference, options));
+        failures += held::step(live, &world, &agct, &reference, options).judge();
     }
-    tallies.iter().map(Tally::judge).sum()
+    failures
 }

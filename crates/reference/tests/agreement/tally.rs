@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use walkfuzz_context::{Address, Registers};
 use walkfuzz_harness::world::World;
-use walkfuzz_reference::{CheckedMemory, ReferenceFrame, Thread, Walk};
+use walkfuzz_reference::{Anchor, CheckedMemory, Reference, ReferenceFrame, Thread, Walk};
 use walkfuzz_vmstructs::{CodeCache, CodeMap, method_name};
 use walkfuzz_walkers::Frame;
 
@@ -21,7 +21,36 @@ pub(crate) struct Pair<'a> {
     pub(crate) methods: &'a [Address],
     pub(crate) walk: Walk,
     pub(crate) frames: &'a [ReferenceFrame],
+    /// The reference's frames if the first Java frame's pc were one that a signal interrupted: see [`as_interrupted`].
+    pub(crate) interrupted: &'a [ReferenceFrame],
     pub(crate) depth: usize,
+}
+
+/// Walks again from the first Java frame, as if its pc were any instruction and no return address. AsyncGetCallTrace takes it for that
+/// (forte.cpp, `is_decipherable_compiled_frame`), also where a stub or a C++ leaf has been called from there. Signal-safe.
+pub(crate) fn as_interrupted(
+    reference: &Reference,
+    thread: &Thread,
+    registers: &Registers,
+    frames: &[ReferenceFrame],
+    again: &mut [ReferenceFrame],
+) -> usize {
+    let Some(first) = java(frames).next() else {
+        return 0;
+    };
+    let thread = Thread {
+        anchor: Anchor::default(),
+        in_java: true,
+        ..*thread
+    };
+    let mut registers = *registers;
+    let arch = registers.arch;
+    registers.set(arch.pc(), first.pc.0);
+    registers.set(arch.sp(), first.sp.0);
+    registers.set(arch.fp(), first.fp.0);
+    reference
+        .walk(&CheckedMemory, &thread, &registers, again)
+        .frames
 }
 
 struct Class {
@@ -85,13 +114,8 @@ impl Tally {
             examples: Vec::new(),
         });
         class.count += 1;
-        if class.examples.len() < self.examples {
-            let example = example(world, pair, relation);
-            if let Some(class) = self.classes.values_mut().find(|class| {
-                class.examples.len() < self.examples && class.count == class.examples.len() as u64 + 1
-            }) {
-                class.examples.push(example);
-            }
+        if class.examples.len() < self.examples && !class.is_explained {
+            class.examples.push(example(world, pair, relation));
         }
     }
 
@@ -107,11 +131,7 @@ impl Tally {
             return String::new();
         };
         match (code.codelet(at), code.blob(at)) {
-            (Some(codelet), _) => {
-                let part = pc.saturating_sub(codelet.code.start.0);
-                let _ = part;
-                format!("codelet {}", codelet.description)
-            }
+            (Some(codelet), _) => format!("codelet {}", codelet.description),
             (None, Some(blob)) => match &blob.nmethod {
                 Some(nmethod) => {
                     let complete = blob.code.start.0.wrapping_add(blob.frame_complete.max(0) as u64);
@@ -145,13 +165,48 @@ impl Tally {
             Relation::ReferenceEndsEarlier(index) => ("reference ends earlier", index),
             Relation::Method(index) => ("method differs", index),
         };
-        let place = if index == 0 { "first frame" } else { "later frame" };
         let own = java(pair.frames).nth(index);
+        if matches!(relation, Relation::AgctEndsEarlier(_)) && own.is_some_and(|f| f.is_deoptimised)
+        {
+            return ("deoptimised: AGCT ends before it".to_owned(), true);
+        }
+        let again = compare(pair.agct, pair.methods, pair.interrupted, pair.depth);
+        let ends_before = match again {
+            Relation::Equal => true,
+            Relation::AgctEndsEarlier(index) => java(pair.interrupted)
+                .nth(index)
+                .is_some_and(|frame| frame.is_deoptimised),
+            _ => false,
+        };
+        if ends_before {
+            let what = "return address: AGCT takes it for an instruction";
+            return (format!("{what}; pc in {top}"), true);
+        }
+        if self.is_half_gone(pair) {
+            return (format!("half a frame: {what}; pc in {top}"), true);
+        }
+        let place = if index == 0 { "first frame" } else { "later frame" };
         let kind = own.map_or_else(
             || format!("end {}", pair.walk.end.name()),
             |frame| format!("{} {}", frame.kind.name(), frame.trust.name()),
         );
         (format!("{what}, {place} ({kind}); pc in {top}"), false)
+    }
+
+    /// Whether the pc is where a compiled frame is being set up or taken down: the caller is not a frame's size away.
+    fn is_half_gone(&self, pair: &Pair<'_>) -> bool {
+        let pc = pair.registers.pc().0;
+        let (Some(top), Some(code)) = (pair.frames.first(), &self.code) else {
+            return false;
+        };
+        let mut below = pair.frames.iter().filter(|frame| frame.sp != top.sp);
+        let blob = code.blob(Address(pc)).filter(|blob| blob.nmethod.is_some());
+        match (below.next(), blob) {
+            (Some(caller), Some(blob)) if pair.thread.in_java && top.pc.0 == pc => {
+                caller.sp.0.wrapping_sub(top.sp.0) < u64::from(blob.frame_size)
+            }
+            _ => false,
+        }
     }
 
     /// Prints everything; 1 if too much is not explained.
