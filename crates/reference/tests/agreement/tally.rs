@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use walkfuzz_context::{Address, Registers};
 use walkfuzz_harness::world::World;
-use walkfuzz_reference::{Anchor, CheckedMemory, Reference, ReferenceFrame, Thread, Walk};
+use walkfuzz_reference::{
+    Anchor, CheckedMemory, FrameKind, Reference, ReferenceFrame, Thread, Walk,
+};
 use walkfuzz_vmstructs::{CodeCache, CodeMap, method_name};
 use walkfuzz_walkers::Frame;
 
@@ -170,6 +172,11 @@ impl Tally {
         {
             return ("deoptimised: AGCT ends before it".to_owned(), true);
         }
+        if matches!(relation, Relation::AgctEndsEarlier(_))
+            && let Some(why) = self.refused(world, pair, index)
+        {
+            return (format!("{why}: AGCT ends before its caller"), true);
+        }
         let again = compare(pair.agct, pair.methods, pair.interrupted, pair.depth);
         let ends_before = match again {
             Relation::Equal => true,
@@ -191,6 +198,22 @@ impl Tally {
             |frame| format!("{} {}", frame.kind.name(), frame.trust.name()),
         );
         (format!("{what}, {place} ({kind}); pc in {top}"), false)
+    }
+
+    /// Why AsyncGetCallTrace does not ask for the caller of its last frame (frame_x86.cpp, `safe_for_sender`), though it is a sound one.
+    fn refused(&mut self, world: &World, pair: &Pair<'_>, index: usize) -> Option<&'static str> {
+        let next = java(pair.frames).nth(index)?;
+        let at = pair.frames.iter().position(|frame| frame == next)?;
+        let last = pair.frames.get(at.checked_sub(1)?)?;
+        let callee = at.checked_sub(2).and_then(|at| pair.frames.get(at));
+        if last.kind == FrameKind::Stub {
+            self.describe(world, last.pc.0);
+            let blob = self.code.as_ref()?.blob(Address(last.pc.0))?;
+            return (blob.frame_complete < 0).then_some("a stub of C1's, which says frame_never_safe");
+        }
+        let callee = callee.filter(|callee| callee.kind == FrameKind::Interpreted)?;
+        (last.sp.0 < callee.fp.0.wrapping_add(16))
+            .then_some("a frame whose last argument a method handle's linker took off")
     }
 
     /// Whether the pc is where a compiled frame is being set up or taken down: the caller is not a frame's size away.
