@@ -75,7 +75,9 @@ impl Continuations {
                 // Without arguments on the stack the entry stands right there.
                 None => known = Some(Address(sender_sp.next_multiple_of(16))),
                 // `_parent` comes first.
-                Some(entry) if entry.0 < sender_sp => known = Some(memory.read_pointer(entry).ok()?),
+                Some(entry) if entry.0 < sender_sp => {
+                    known = Some(memory.read_pointer(entry).ok()?)
+                }
                 Some(_) => break,
             }
         }

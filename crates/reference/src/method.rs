@@ -41,7 +41,9 @@ impl MethodLayout {
     pub(crate) fn read<M: Memory + ?Sized>(&self, memory: &M, at: Address) -> Option<Method> {
         let const_method = memory.read_pointer(of(at, self.const_method)?).ok()?;
         let flags = memory.read_u16(of(at, self.access_flags)?).ok()?;
-        let constants = memory.read_pointer(of(const_method, self.constants)?).ok()?;
+        let constants = memory
+            .read_pointer(of(const_method, self.constants)?)
+            .ok()?;
         (constants.0 != 0 && constants.0.is_multiple_of(8)).then_some(Method {
             is_native: flags & NATIVE != 0,
             const_method,

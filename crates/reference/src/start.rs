@@ -21,7 +21,7 @@ impl<M: Memory + ?Sized> Walker<'_, M> {
             return Err(End::NoJavaFrames);
         }
         let sp = registers.sp().0;
-        if !self.is_on_stack(sp) || sp % 8 != 0 {
+        if !self.is_on_stack(sp) || !sp.is_multiple_of(8) {
             return Err(End::OutsideStack(Sp(sp)));
         }
         let lr = registers.arch.lr().map(|lr| registers.get(lr));
@@ -46,7 +46,7 @@ impl<M: Memory + ?Sized> Walker<'_, M> {
         let shape = self.reference.shape;
         for _ in 0..NATIVE_FRAMES {
             let fp = position.fp;
-            if fp % 8 != 0 || !self.is_on_stack(fp) || fp <= position.sp {
+            if !fp.is_multiple_of(8) || !self.is_on_stack(fp) || fp <= position.sp {
                 return Err(End::NoCode(Pc(position.pc)));
             }
             let sp = fp.wrapping_add_signed(shape.sender_sp);
@@ -136,7 +136,7 @@ impl<M: Memory + ?Sized> Walker<'_, M> {
         }
         // Most of the stubs that do set up a frame let fp point to it.
         let (shape, fp) = (reference.shape, position.fp);
-        if fp % 8 == 0 && self.is_on_stack(fp) && fp >= position.sp {
+        if fp.is_multiple_of(8) && self.is_on_stack(fp) && fp >= position.sp {
             let pc = self.code_at(fp.wrapping_add_signed(shape.return_address))?;
             if self.is_callers(pc) {
                 let sp = fp.wrapping_add_signed(shape.sender_sp);
@@ -165,4 +165,3 @@ impl<M: Memory + ?Sized> Walker<'_, M> {
             )
     }
 }
-

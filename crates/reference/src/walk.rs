@@ -89,7 +89,7 @@ impl<M: Memory + ?Sized> Walker<'_, M> {
 
     /// That the next frame lies above, and on the stack.
     fn checked(&self, position: &Position, next: Position) -> Result<Position, End> {
-        if !self.is_on_stack(next.sp) || next.sp % 8 != 0 {
+        if !self.is_on_stack(next.sp) || !next.sp.is_multiple_of(8) {
             return Err(End::OutsideStack(Sp(next.sp)));
         }
         // Only what has been called and has done nothing yet shares its caller's sp, where a register has the return address.
@@ -179,7 +179,7 @@ impl<M: Memory + ?Sized> Walker<'_, M> {
         let shape = self.reference.shape;
         let fp = position.fp;
         let lowest = fp.wrapping_add_signed(shape.initial_sp);
-        let is_frame = fp % 8 == 0 && self.is_on_stack(fp) && position.sp <= lowest && lowest < fp;
+        let is_frame = fp.is_multiple_of(8) && self.is_on_stack(fp) && position.sp <= lowest && lowest < fp;
         if !is_frame {
             return self.unframed(position, End::OutsideStack(Sp(fp)));
         }
@@ -230,7 +230,7 @@ impl<M: Memory + ?Sized> Walker<'_, M> {
 
     /// The frame that an anchor names.
     pub(crate) fn anchored(&self, anchor: &Anchor) -> Result<Position, End> {
-        if !self.is_on_stack(anchor.sp.0) || anchor.sp.0 % 8 != 0 {
+        if !self.is_on_stack(anchor.sp.0) || !anchor.sp.0.is_multiple_of(8) {
             return Err(End::OutsideStack(anchor.sp));
         }
         let pc = match anchor.pc {

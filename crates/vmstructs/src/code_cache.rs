@@ -167,7 +167,11 @@ impl CodeCacheLayout {
         }
     }
 
-    pub(crate) fn heap(&self, memory: &dyn Memory, address: Address) -> Result<CodeHeap, CodeCacheError> {
+    pub(crate) fn heap(
+        &self,
+        memory: &dyn Memory,
+        address: Address,
+    ) -> Result<CodeHeap, CodeCacheError> {
         let pointer = |offset| memory.read_pointer(at(address, offset));
         let committed = Span::new(pointer(self.memory_low)?, pointer(self.memory_high)?);
         let log2_segment_size = memory.read_i32(at(address, self.log2_segment_size))?;

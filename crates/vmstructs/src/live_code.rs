@@ -30,6 +30,10 @@ struct Heap {
 }
 
 /// What an address lies in.
+#[expect(
+    clippy::large_enum_variant,
+    reason = "made in signal handlers, where there is no box to put a blob in"
+)]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CodeAt {
     /// A blob in use.
@@ -79,16 +83,14 @@ impl LiveCode {
     #[inline]
     #[must_use]
     pub fn reserves(&self, address: Address) -> bool {
-        self.heaps.iter().any(|heap| heap.reserved.contains(address))
+        self.heaps
+            .iter()
+            .any(|heap| heap.reserved.contains(address))
     }
 
     /// What `address` lies in.
     #[inline]
-    pub fn find<M: Memory + ?Sized>(
-        &self,
-        memory: &M,
-        address: Address,
-    ) -> CodeAt {
+    pub fn find<M: Memory + ?Sized>(&self, memory: &M, address: Address) -> CodeAt {
         let mut heaps = self.heaps.iter();
         let Some(heap) = heaps.find(|heap| heap.reserved.contains(address)) else {
             return CodeAt::Outside;

@@ -187,7 +187,9 @@ impl DebugPlaces {
     fn header_length(&self) -> usize {
         let scopes = match self.scopes_data {
             ScopesData::InBlob { begin } => begin.end(),
-            ScopesData::Outside { data, begin, size } => data.end().max(begin.end()).max(size.end()),
+            ScopesData::Outside { data, begin, size } => {
+                data.end().max(begin.end()).max(size.end())
+            }
         };
         let metadata = match self.metadata {
             Metadata::InBlob { begin } => begin.end(),

@@ -89,7 +89,10 @@ pub(crate) fn epilogue(next: &[u8], _frame_size: u64) -> Option<Edge> {
     let mut sender_sp = 0;
     for word in words(next) {
         if word == RET {
-            return Some(Edge { sender_sp, ..CALLED });
+            return Some(Edge {
+                sender_sp,
+                ..CALLED
+            });
         }
         if restores(word) {
             return None;
@@ -137,7 +140,14 @@ mod tests {
     #[test]
     fn a_frame_that_is_taken_down() {
         // ldp x29, x30, [sp, #0x20]; add sp, sp, #0x30; ldr x8, [x28, #0x348]; cmp sp, x8; b.hi; ret
-        let code = code(&[0xa942_7bfd, 0x9100_c3ff, 0xf941_a788, 0xeb28_63ff, 0x5400_0088, RET]);
+        let code = code(&[
+            0xa942_7bfd,
+            0x9100_c3ff,
+            0xf941_a788,
+            0xeb28_63ff,
+            0x5400_0088,
+            RET,
+        ]);
         assert_eq!(epilogue(&code, 0x30), None);
         let dropped = Edge {
             sender_sp: 0x30,

@@ -142,7 +142,9 @@ pub(crate) fn run(
     let mut threads: Vec<JavaThread> = Vec::new();
     let mut walks = 0;
     let mut next = 0;
-    while walks < options.walks && began.elapsed() < Duration::from_secs(600) {
+    // Each takes a signal's way to a thread that may have to wait for its turn.
+    let wanted = options.walks / 4;
+    while walks < wanted && began.elapsed() < Duration::from_secs(20 + options.walks / 20) {
         if next >= 4 * threads.len() {
             threads = java_threads(&world.hotspot, &CheckedMemory).unwrap().0;
             next = 0;

@@ -77,7 +77,10 @@ pub(crate) fn check() {
         (&[(8, 2), (16, -3)], Relation::Bci(0)),
         (&[(8, 1), (24, -3)], Relation::Method(1)),
         (&[(8, 1)], Relation::AgctEndsEarlier(1)),
-        (&[(8, 1), (16, -3), (8, 0)], Relation::ReferenceEndsEarlier(2)),
+        (
+            &[(8, 1), (16, -3), (8, 0)],
+            Relation::ReferenceEndsEarlier(2),
+        ),
     ] {
         let (frames, methods) = their(frames);
         assert_eq!(compare(&frames, &methods, &mine, 100), expected);

@@ -27,7 +27,7 @@ use walkfuzz_reference::{CheckedMemory, Reference};
 
 const CHILD: &str = "WALKFUZZ_REFERENCE_TEST_CHILD";
 /// Walks of each way of sampling where the command line says nothing: seconds.
-const WALKS: u64 = 3_000;
+const WALKS: u64 = 600;
 /// Of walks in which AsyncGetCallTrace gives frames, the share that must agree, with what is explained.
 const MUST_AGREE: f64 = 0.999;
 

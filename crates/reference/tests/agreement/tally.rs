@@ -136,7 +136,11 @@ impl Tally {
             (Some(codelet), _) => format!("codelet {}", codelet.description),
             (None, Some(blob)) => match &blob.nmethod {
                 Some(nmethod) => {
-                    let complete = blob.code.start.0.wrapping_add(blob.frame_complete.max(0) as u64);
+                    let complete = blob
+                        .code
+                        .start
+                        .0
+                        .wrapping_add(blob.frame_complete.max(0) as u64);
                     let part = if pc < nmethod.verified_entry.0 {
                         "entry"
                     } else if pc < complete {
@@ -192,7 +196,11 @@ impl Tally {
         if self.is_half_gone(pair) {
             return (format!("half a frame: {what}; pc in {top}"), true);
         }
-        let place = if index == 0 { "first frame" } else { "later frame" };
+        let place = if index == 0 {
+            "first frame"
+        } else {
+            "later frame"
+        };
         let kind = own.map_or_else(
             || format!("end {}", pair.walk.end.name()),
             |frame| format!("{} {}", frame.kind.name(), frame.trust.name()),
@@ -209,7 +217,8 @@ impl Tally {
         if last.kind == FrameKind::Stub {
             self.describe(world, last.pc.0);
             let blob = self.code.as_ref()?.blob(Address(last.pc.0))?;
-            return (blob.frame_complete < 0).then_some("a stub of C1's, which says frame_never_safe");
+            return (blob.frame_complete < 0)
+                .then_some("a stub of C1's, which says frame_never_safe");
         }
         let callee = callee.filter(|callee| callee.kind == FrameKind::Interpreted)?;
         (last.sp.0 < callee.fp.0.wrapping_add(16))
@@ -248,7 +257,11 @@ impl Tally {
         classes.sort_by_key(|(_, class)| std::cmp::Reverse(class.count));
         let mut explained = 0;
         for (name, class) in classes {
-            let mark = if class.is_explained { "explained" } else { "open" };
+            let mark = if class.is_explained {
+                "explained"
+            } else {
+                "open"
+            };
             explained += if class.is_explained { class.count } else { 0 };
             println!("  {:>7} {mark}: {name}", class.count);
             for example in &class.examples {
