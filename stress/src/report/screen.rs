@@ -133,21 +133,7 @@ fn head(run: Run<'_>, summary: &Summary, screen: &Screen<'_>) -> Vec<String> {
     } else {
         crashed
     });
-    let mut others: Vec<String> = [
-        (summary.hangs, "walks hung"),
-        (summary.wrong_frames, "walks with wrong frames"),
-        (summary.breaches, "breaches of contract"),
-    ]
-    .iter()
-    .filter(|(number, _)| *number > 0)
-    .map(|(number, words)| format!("{} {words}", count(*number)))
-    .collect();
-    others.extend(
-        summary
-            .ends
-            .iter()
-            .map(|(name, number)| format!("{number} JVMs {name}")),
-    );
+    let others = summary.also();
     if !others.is_empty() {
         lines.push(fit(&format!("also      {}", others.join(", ")), COLUMNS));
     }

@@ -5,6 +5,7 @@
 use std::collections::BTreeMap;
 
 use serde::Serialize;
+use walkfuzz_record::render::numbers::count;
 use walkfuzz_record::summary::Share;
 use walkfuzz_record::{Code, Generation, KOfN, KnownMatch, ProcessOutcome};
 
@@ -212,6 +213,24 @@ impl Summary {
             codes: codes(&cells),
             findings: findings(&cells),
         }
+    }
+
+    /// What else went wrong, a few words each: walks that ended otherwise than by a fault, then JVMs.
+    pub(super) fn also(&self) -> Vec<String> {
+        let walks = [
+            (self.hangs, "walks hung"),
+            (self.wrong_frames, "walks with wrong frames"),
+            (self.breaches, "breaches of contract"),
+        ];
+        let walks = walks
+            .iter()
+            .filter(|(number, _)| *number > 0)
+            .map(|(number, words)| format!("{} {words}", count(*number)));
+        let ends = self.ends.iter().map(|(name, &number)| {
+            let jvms = if number == 1 { "JVM" } else { "JVMs" };
+            format!("{} {jvms}: {name}", count(number))
+        });
+        walks.chain(ends).collect()
     }
 }
 

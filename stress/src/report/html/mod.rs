@@ -117,11 +117,7 @@ fn badges(summary: &Summary) -> Markup {
 fn facts(facts: &StressFacts, summary: &Summary) -> Markup {
     let machine = &facts.machine;
     let samples = summary.samples;
-    let others = [
-        (summary.hangs, "walks hung"),
-        (summary.wrong_frames, "walks with wrong frames"),
-        (summary.breaches, "breaches of contract"),
-    ];
+    let others = summary.also();
     html! {
         dl {
             dt { "walks" } dd {
@@ -129,12 +125,7 @@ fn facts(facts: &StressFacts, summary: &Summary) -> Markup {
                 (percent(summary.frames.k, summary.frames.of)) " gave frames"
             }
             dt { "crashes" } dd { (rate(summary.crashes)) }
-            @if others.iter().any(|(number, _)| *number > 0) || !summary.ends.is_empty() {
-                dt { "also" } dd {
-                    @for (number, words) in others.iter().filter(|(number, _)| *number > 0) { (count(*number)) " " (words) "; " }
-                    @for (name, number) in &summary.ends { (number) " JVMs " (name) "; " }
-                }
-            }
+            @if !others.is_empty() { dt { "also" } dd { (others.join(", ")) } }
             @if summary.perturbed_faults.of > 0 {
                 dt { "perturbed" } dd { (rate(summary.perturbed_faults)) ", outside all verdicts" }
             }
