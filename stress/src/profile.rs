@@ -430,6 +430,8 @@ impl Profile {
             })
             .collect();
         names.extend(BUILT_IN.map(|(name, _)| name.to_owned()));
+        // The list of known issues stands beside them.
+        names.retain(|name| name != "known-issues");
         names.sort();
         names.dedup();
         names
