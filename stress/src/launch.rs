@@ -49,6 +49,11 @@ pub fn check(cell: &Cell) -> Result<(), String> {
     if cell.mode != "bare" {
         return Err("JFR brings its own protection: mode bare alone".to_owned());
     }
+    if cell.collector == "epsilon" {
+        return Err(
+            "a JVM whose memory runs out leaves no recording, and Epsilon frees none".to_owned(),
+        );
+    }
     if cell.clock != "timer" {
         return Err("JFR brings its own clock: timer stands for it".to_owned());
     }
@@ -235,6 +240,11 @@ mod tests {
             says("17 g1 default jfr-cputime bare queens none timer 100us")
                 .unwrap_err()
                 .contains("needs JDK 25")
+        );
+        assert!(
+            says("25 epsilon default jfr-cputime bare queens none timer 100us")
+                .unwrap_err()
+                .contains("leaves no recording")
         );
         assert!(
             says("25 g1 default jfr-cputime guarded queens none timer 100us")

@@ -4,6 +4,9 @@ use std::time::Instant;
 
 use crate::result::WorkloadEnd;
 
+/// What a JVM says that is to record and has no flight recorder.
+const NO_JFR: &str = "Module jdk.jfr not found.";
+
 /// What a program has said so far.
 #[derive(Clone, Debug, Default)]
 pub struct Said {
@@ -28,6 +31,8 @@ impl Said {
             self.protocol(text, now);
         } else if line.contains("java.lang.OutOfMemoryError") {
             self.out_of_memory = true;
+        } else if line.ends_with(NO_JFR) {
+            self.unsupported = Some("this runtime has no module jdk.jfr".to_owned());
         }
     }
 
@@ -123,6 +128,19 @@ mod tests {
         // Of one that did something, or of its results, it would be.
         said.line("walkfuzz: wrong deoptimise: expected 4 got 5", now);
         assert!(said.end.wrong.is_some());
+    }
+
+    #[test]
+    fn a_runtime_without_flight_recorder_is_unsupported() {
+        let mut said = Said::default();
+        said.line(
+            "[0.128s][error][jfr,system] Module jdk.jfr not found.",
+            Instant::now(),
+        );
+        assert_eq!(
+            said.unsupported.as_deref(),
+            Some("this runtime has no module jdk.jfr")
+        );
     }
 
     #[test]
