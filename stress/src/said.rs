@@ -61,14 +61,14 @@ impl Said {
             "unsupported" => self.unsupported = Some(rest.to_owned()),
             "done" => {
                 self.end.done = true;
-                let number = |name: &str| {
+                let field = |name: &str| {
                     let mut fields = rest.split(' ');
-                    let value =
-                        fields.find_map(|field| field.strip_prefix(name)?.strip_prefix('='));
-                    value.and_then(|value| value.parse().ok())
+                    fields.find_map(|field| field.strip_prefix(name)?.strip_prefix('='))
                 };
+                let number = |name: &str| field(name).and_then(|value| value.parse().ok());
                 self.end.rounds = number("rounds").or(self.end.rounds);
                 self.end.checks = number("checks");
+                self.end.seconds = field("seconds").and_then(|value| value.parse().ok());
             }
             _ => {}
         }
@@ -108,7 +108,7 @@ mod tests {
             said.line(line, now);
         }
         assert_eq!(said.end.rounds, Some(9));
-        assert_eq!(said.end.checks, Some(18));
+        assert_eq!((said.end.checks, said.end.seconds), (Some(18), Some(1.5)));
         assert_eq!(said.end.antagonists, [("deopt".to_owned(), 1234)]);
         assert!(said.end.done && said.end.wrong.is_none());
         said.line("walkfuzz: wrong sort: expected 4, got 5", now);
