@@ -212,6 +212,38 @@ fn a_failure_is_one_whatever_else_is_said() {
     assert_eq!(wrong["reason"], "wrong result: sum: expected 4 got 5");
 }
 
+/// Of a JVM that ends well its recording, of one whose memory runs out what it had recorded until then.
+#[test]
+fn flight_recordings_are_read_whatever_becomes_of_the_jvm() {
+    let Some(place) = Place::new() else { return };
+    place.profile(
+        "jfr.toml",
+        "inherits = \"tiny\"\n[limits]\nsampled = \"4s\"\n[matrix]\nwalker = [\"jfr-execution\"]\nmode = [\"bare\"]\n\
+         workload = [\"streams\"]\nclock = [\"timer\"]\ncollector = [\"serial\", \"epsilon\"]\n",
+    );
+    let output = place
+        .stress(&["--profile", "jfr.toml", "--keep", "--json"])
+        .output()
+        .unwrap();
+    let report = json(&output.stdout);
+    let cells = report["cells"].as_array().unwrap();
+    assert_eq!(cells.len(), 2, "{report:#}");
+    for cell in cells {
+        assert!(
+            cell["untouched"]["frames"].as_u64().unwrap() > 20,
+            "{cell:#}"
+        );
+        let dies = cell["cell"]["collector"] == "epsilon";
+        let outcome = if dies { "out-of-memory" } else { "clean" };
+        assert_eq!(cell["process"]["outcome"], outcome, "{cell:#}");
+        let folder = place
+            .run("runs")
+            .join("cells")
+            .join(cell["id"].as_str().unwrap());
+        assert!(!folder.join("repository").exists() && !folder.join("tmp").exists());
+    }
+}
+
 #[test]
 fn programs_that_misbehave_are_told_apart_and_leave_nothing() {
     let Some(place) = Place::new() else { return };
