@@ -44,7 +44,10 @@ impl Said {
                 if rounds > self.end.rounds || self.progress.is_none() {
                     self.progress = Some(now);
                 }
-                self.end.rounds = rounds.or(self.end.rounds);
+                // Progress counts parts of rounds, too; the end has the number.
+                if !self.end.done {
+                    self.end.rounds = rounds.or(self.end.rounds);
+                }
             }
             "antagonist" => {
                 if let Some((name, count)) = rest.rsplit_once(' ')
@@ -104,6 +107,7 @@ mod tests {
             "walkfuzz: antagonist deopt 1234",
             "walkfuzz: antagonist nonsense",
             "walkfuzz: done rounds=9 checks=18 seconds=1.5",
+            "walkfuzz: progress 360",
         ] {
             said.line(line, now);
         }

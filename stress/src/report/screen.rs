@@ -144,7 +144,7 @@ fn head(run: Run<'_>, summary: &Summary, screen: &Screen<'_>) -> Vec<String> {
         };
         lines.push(fit(
             &format!(
-                "work      {} {} {}: {:.2} rounds/s, {:.2} unsampled, each takes {:.3} of its time",
+                "work      {} {} {}: {:.2} rounds/s, unsampled {:.2}: time x {:.3}",
                 cell.walker,
                 cell.mode,
                 cell.interval,
