@@ -350,13 +350,14 @@ mod tests {
     fn what_leaves_its_group_and_loses_its_mark_is_ended_too() {
         nix::sys::prctl::set_child_subreaper(true).unwrap();
         // It has the output; or was seen; other tests may have cells under way.
+        let escaped = "until grep -q sleep /proc/$!/comm; do sleep 0.05; done";
         for script in [
-            "env -i setsid sleep 301 & echo said",
-            "env -i setsid sh -c 'sleep 302; :' >/dev/null 2>&1 & sleep 1; echo said",
+            format!("env -i setsid sleep 301 & {escaped}; echo said"),
+            format!("env -i setsid sleep 302 >/dev/null 2>&1 & {escaped}; sleep 1; echo said"),
         ] {
             let began = Instant::now();
-            let (done, text) = shell(script, |_| {});
-            assert!(began.elapsed() < Duration::from_secs(10), "{script}");
+            let (done, text) = shell(&script, |_| {});
+            assert!(began.elapsed() < Duration::from_secs(15), "{script}");
             assert!(done.left_behind > 0, "{script}: {done:?}");
             assert_eq!(text, "said\n");
         }
