@@ -117,7 +117,8 @@ pub fn sampler_options(cell: &Cell, folder: &Path, seed: u64) -> Result<String, 
             ));
         }
     };
-    let record = escaped(&folder.join("record-%p.map").display().to_string());
+    // The sampler puts the process id for %p, and not in a folder that is called so.
+    let record = format!("{}/record-%p.map", escaped(&folder.display().to_string()));
     Ok(format!(
         "record={record},clock={},interval={},choose={},walker={},{mode},seed={seed}",
         clock.clocks, cell.interval, clock.choose, cell.walker
@@ -139,12 +140,9 @@ pub fn asked(cell: &Cell) -> f64 {
 }
 
 fn escaped(text: &str) -> String {
-    // `%p` stays: the sampler puts the process id there.
-    text.replace("%p", "\u{0}")
-        .replace('%', "%25")
+    text.replace('%', "%25")
         .replace(',', "%2C")
         .replace('=', "%3D")
-        .replace('\u{0}', "%p")
 }
 
 /// The JVM options of a cell's flags.
@@ -263,8 +261,8 @@ mod tests {
     fn the_sampler_is_told_what_the_cell_says() {
         let cell = cell("17.0.15 g1 default agct stepped forkjoin none timer+itimer:random8 100us");
         assert_eq!(
-            sampler_options(&cell, Path::new("/runs/a,b=c"), 7).unwrap(),
-            "record=/runs/a%2Cb%3Dc/record-%p.map,clock=timer+itimer,interval=100us,choose=random:8,walker=agct,guard=on,steps=64,seed=7"
+            sampler_options(&cell, Path::new("/runs/a,b=c%p"), 7).unwrap(),
+            "record=/runs/a%2Cb%3Dc%25p/record-%p.map,clock=timer+itimer,interval=100us,choose=random:8,walker=agct,guard=on,steps=64,seed=7"
         );
         assert_eq!(asked(&cell), 20_000.0);
     }

@@ -1,8 +1,10 @@
-//! What a sampled program says on its standard output: lines of the protocol of docs/workloads.md, everything else is its own affair.
+//! What a sampled program says on its standard output: lines of the protocol of docs/workloads.md and those of the suites' harnesses,
+//! everything else is its own affair.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::result::WorkloadEnd;
+use crate::suite::{Failure, Suite};
 
 /// What a JVM says that is to record and has no flight recorder.
 const NO_JFR: &str = "Module jdk.jfr not found.";
@@ -20,6 +22,8 @@ pub struct Said {
     pub sampler: Option<String>,
     /// Whether the JVM says that the Java heap was exhausted.
     pub out_of_memory: bool,
+    /// What a suite's harness said.
+    suite: Suite,
 }
 
 impl Said {
@@ -34,6 +38,37 @@ impl Said {
         } else if line.ends_with(NO_JFR) {
             self.unsupported = Some("this runtime has no module jdk.jfr".to_owned());
         }
+        if self.suite.line(line, now) || (self.out_of_memory && self.suite.failure.is_some()) {
+            self.suite_said(now);
+        }
+    }
+
+    /// What a suite's words mean for the cell.
+    fn suite_said(&mut self, now: Instant) {
+        let suite = &self.suite;
+        let worked_before = suite.rounds > 0;
+        if worked_before {
+            // Each iteration has its result checked.
+            self.end.rounds = Some(suite.rounds);
+            self.end.checks = Some(suite.rounds);
+            self.progress = Some(now);
+        }
+        self.end.done = worked_before && !suite.unfinished && suite.failure.is_none();
+        let (wrong, unsupported) = match suite.failure.clone() {
+            Some(Failure::Invalid(said)) => (Some(said), None),
+            // What threw for want of memory says nothing of its results; what never worked here says nothing of the walker.
+            Some(Failure::Threw(_)) if self.out_of_memory => (None, None),
+            Some(Failure::Threw(said)) if worked_before => (Some(said), None),
+            Some(Failure::Threw(said) | Failure::Refused(said)) => (None, Some(said)),
+            None => return,
+        };
+        (self.end.wrong, self.unsupported) = (wrong, unsupported);
+    }
+
+    /// How long silence means nothing, whatever the limits say.
+    #[must_use]
+    pub fn patience(&self) -> Duration {
+        self.suite.patience()
     }
 
     fn protocol(&mut self, text: &str, now: Instant) {
@@ -157,5 +192,50 @@ mod tests {
         assert_eq!(said.progress, Some(first));
         said.line("walkfuzz: progress 4", later);
         assert_eq!(said.progress, Some(later));
+    }
+
+    #[test]
+    fn a_suites_words_count_as_the_protocols() {
+        let heard = |lines: &[&str]| {
+            let mut said = Said::default();
+            for line in lines {
+                said.line(line, Instant::now());
+            }
+            said
+        };
+        let started = "====== als (apache-spark) [default], iteration 0 started ======";
+        let completed =
+            "====== als (apache-spark) [default], iteration 0 completed (9.1 ms) ======";
+        // Before the first one it starts, which takes what it takes.
+        assert!(!heard(&[started]).tells());
+        let done = heard(&[started, completed]);
+        assert!(done.tells() && done.end.done);
+        assert_eq!((done.end.rounds, done.end.checks), (Some(1), Some(1)));
+        assert!(!heard(&[started, completed, started]).end.done);
+
+        let threw = [
+            "====== als (apache-spark) [default], iteration 1 failed (SparkException) ======",
+            "Benchmark 'als' failed with exception:",
+            "org.apache.spark.SparkException: task failed",
+        ];
+        let first = heard(&[&[started], &threw[..]].concat());
+        assert_eq!(first.end.wrong, None);
+        assert!(
+            first
+                .unsupported
+                .is_some_and(|why| why.ends_with("task failed"))
+        );
+        let later = [&[started, completed, started], &threw[..]].concat();
+        let wrong = heard(&later);
+        assert_eq!(wrong.unsupported, None);
+        assert!(
+            wrong
+                .end
+                .wrong
+                .is_some_and(|why| why.ends_with("task failed"))
+        );
+        let memory = ["Caused by: java.lang.OutOfMemoryError: Java heap space"];
+        let starved = heard(&[&later[..], &memory].concat());
+        assert!(starved.out_of_memory && starved.end.wrong.is_none() && !starved.end.done);
     }
 }
