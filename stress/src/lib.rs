@@ -18,7 +18,9 @@ pub mod filter;
 pub mod flags;
 pub mod grade;
 pub mod launch;
+mod listen;
 pub mod mark;
+pub mod orphans;
 pub mod plan;
 pub mod process;
 mod procfs;
@@ -30,6 +32,7 @@ pub mod run;
 pub mod said;
 pub mod store;
 pub mod subjects;
+mod suite;
 pub mod verdict;
 
 pub use cell::{Cell, Dimension};

@@ -42,13 +42,8 @@ pub(crate) fn end_marked(wanted: impl Fn(&[u8]) -> bool, pause: Duration) -> usi
 }
 
 fn end_those_there(wanted: impl Fn(&[u8]) -> bool, ended: &mut BTreeSet<u32>) {
-    let name = format!("{MARK}=");
     for pid in processes() {
-        let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
-        let marked = environment
-            .split(|&byte| byte == 0)
-            .filter_map(|entry| entry.strip_prefix(name.as_bytes()))
-            .any(&wanted);
+        let marked = mark_of(pid).is_some_and(|mark| wanted(&mark));
         // Ourselves, when a cell runs us.
         if marked
             && pid != std::process::id()
@@ -57,6 +52,16 @@ fn end_those_there(wanted: impl Fn(&[u8]) -> bool, ended: &mut BTreeSet<u32>) {
             ended.insert(pid);
         }
     }
+}
+
+/// The mark of a process, if it has one.
+pub(crate) fn mark_of(pid: u32) -> Option<Vec<u8>> {
+    let environment = std::fs::read(format!("/proc/{pid}/environ")).ok()?;
+    let name = format!("{MARK}=");
+    environment
+        .split(|&byte| byte == 0)
+        .find_map(|entry| entry.strip_prefix(name.as_bytes()))
+        .map(<[u8]>::to_vec)
 }
 
 fn processes() -> Vec<u32> {

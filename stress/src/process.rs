@@ -1,33 +1,30 @@
 //! A program within limits: time, progress, memory, output. It and everything that it started is ended.
 //!
-//! The program gets a process group of its own and a mark in its environment. What leaves the group (a daemon) still has the mark.
+//! The program gets a process group of its own and a mark in its environment. What leaves the group (a daemon) still has the mark; what
+//! loses that, too, is found among the orphans, if this process is a subreaper.
 
-use std::collections::VecDeque;
+use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::{self, Read, Write as _};
+use std::io;
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Mutex, PoisonError};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use memchr::memchr_iter;
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 use walkfuzz_triage::{Ended, Exit};
 
+use crate::listen::{Listener, name_of_pipe};
 use crate::mark::{MARK, end_marked};
-use crate::procfs::{cpu_time, family, jvm_maps, resident};
+use crate::orphans::{end_orphans, forget, start_cell};
+use crate::procfs::{cpu_time, family, holds, jvm_maps, resident};
 use crate::profile::Limits;
 use crate::said::Said;
 
 /// The file beside the output with the process's mappings, as `/proc/PID/maps` has them.
 pub const MAPS: &str = "maps.txt";
-/// How much of the output's begin and of its end is kept.
-const KEPT: usize = 512 << 10;
-/// The longest line that is looked at.
-const LINE: usize = 8 << 10;
 /// How long a JVM may take for a thread dump before it is killed.
 const DUMP: Duration = Duration::from_secs(2);
 /// How long it may take to end when it is asked to.
@@ -78,12 +75,13 @@ pub fn run(
         .stderr(writer)
         .process_group(0);
     let began = Instant::now();
-    let mut child = command.spawn()?;
-    // It holds the pipe's other end.
-    drop(command);
+    let pipe = name_of_pipe(&reader);
     let maps = output.with_file_name(MAPS);
     let said = Arc::new(Mutex::new(Said::default()));
-    let listener = listen(reader, file, Arc::clone(&said));
+    let listener = Listener::start(reader, file, Arc::clone(&said))?;
+    let mut child = start_cell(&mut command)?;
+    // It holds the pipe's other end.
+    drop(command);
     let mut watched = Watched {
         child: &mut child,
         began,
@@ -95,13 +93,17 @@ pub fn run(
         cpu: Duration::ZERO,
         worked: began,
         saw_jvm: false,
+        seen: BTreeSet::new(),
     };
-    let (ended, over_memory) = watched.wait(asked)?;
+    let waited = watched.wait(asked);
     let (pid, peak_memory) = (watched.child.id(), watched.peak);
-    let left_behind = end_all(pid, mark);
-    let flooded = listener
-        .join()
-        .is_ok_and(|flooded| flooded.unwrap_or(false));
+    forget(pid);
+    let (ended, over_memory) = waited?;
+    let seen = watched.seen;
+    let is_its =
+        |orphan| seen.contains(&orphan) || pipe.as_deref().is_some_and(|pipe| holds(orphan, pipe));
+    let left_behind = end_all(pid, mark) + end_orphans(pid, mark, is_its);
+    let flooded = listener.finish();
     let said = said.lock().unwrap_or_else(PoisonError::into_inner).clone();
     Ok(Finished {
         ended,
@@ -128,6 +130,8 @@ struct Watched<'a> {
     worked: Instant,
     /// Whether the mappings that are kept are a JVM's.
     saw_jvm: bool,
+    /// What was seen below it, and may have left its family since.
+    seen: BTreeSet<u32>,
 }
 
 impl Watched<'_> {
@@ -152,6 +156,7 @@ impl Watched<'_> {
             if looked.elapsed() > Duration::from_millis(200) {
                 looked = Instant::now();
                 let family = family(self.child.id());
+                self.seen.extend(&family);
                 let cpu = cpu_time(&family);
                 // The time of a child that has ended is gone.
                 self.cpu = self.cpu.min(cpu);
@@ -178,7 +183,7 @@ impl Watched<'_> {
         }
         // Before its first words it starts, which may take minutes under -Xcomp: there, only who does nothing stands still.
         let since = said.progress.unwrap_or(self.worked);
-        since.elapsed() > self.limits.hang
+        since.elapsed() > self.limits.hang.max(said.patience())
     }
 
     /// Remembers what lies where, as long as there is somebody to ask: the addresses of a record mean nothing without it.
@@ -227,71 +232,6 @@ fn end_all(group: u32, mark: &str) -> usize {
     end_marked(|found| found == mark.as_bytes(), Duration::from_millis(2))
 }
 
-/// Reads a program's output to its end: keeps its begin and end, and hears its lines. Whether it was more than that.
-fn listen(
-    mut from: impl Read + Send + 'static,
-    mut to: File,
-    said: Arc<Mutex<Said>>,
-) -> JoinHandle<io::Result<bool>> {
-    std::thread::spawn(move || {
-        let mut buffer = vec![0; 64 << 10];
-        let mut line: Vec<u8> = Vec::new();
-        let (mut written, mut all) = (0_usize, 0_usize);
-        // As read, because single bytes would be slower than who writes them.
-        let mut tail: VecDeque<Vec<u8>> = VecDeque::new();
-        let mut in_tail = 0;
-        let mut kept = Ok(());
-        loop {
-            let read = match from.read(&mut buffer) {
-                Ok(0) => break,
-                Ok(read) => read,
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-                Err(_) => break,
-            };
-            let bytes = buffer.get(..read).unwrap_or_default();
-            all += read;
-            let now = Instant::now();
-            let mut hears = said.lock().unwrap_or_else(PoisonError::into_inner);
-            let mut begin = 0;
-            let ends = memchr_iter(b'\n', bytes).map(Some).chain([None]);
-            for end in ends {
-                let part = bytes.get(begin..end.unwrap_or(read)).unwrap_or_default();
-                let room = LINE.saturating_sub(line.len()).min(part.len());
-                line.extend_from_slice(part.get(..room).unwrap_or_default());
-                let Some(end) = end else { break };
-                begin = end + 1;
-                let text = String::from_utf8_lossy(&line);
-                hears.line(text.trim_end(), now);
-                line.clear();
-            }
-            drop(hears);
-            let (head, rest) = bytes.split_at(read.min(KEPT.saturating_sub(written)));
-            written += head.len();
-            if kept.is_ok() {
-                // A full disk must not stop the reading, or the program stands still.
-                kept = to.write_all(head);
-            }
-            in_tail += rest.len();
-            tail.push_back(rest.to_vec());
-            while let Some(oldest) = tail.front().map(Vec::len)
-                && in_tail - oldest >= KEPT
-            {
-                in_tail -= oldest;
-                tail.pop_front();
-            }
-        }
-        kept?;
-        let left_out = all - written - in_tail;
-        if left_out > 0 {
-            writeln!(to, "\n... {left_out} bytes were left out here ...")?;
-        }
-        for part in &tail {
-            to.write_all(part)?;
-        }
-        Ok(left_out > 0)
-    })
-}
-
 /// Where a cell's output goes.
 #[must_use]
 pub fn output_file(folder: &Path) -> PathBuf {
@@ -301,6 +241,7 @@ pub fn output_file(folder: &Path) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::listen::KEPT;
     use crate::profile::Profile;
 
     fn shell(script: &str, change: impl Fn(&mut Limits)) -> (Finished, String) {
@@ -403,5 +344,28 @@ mod tests {
             assert!(began.elapsed() < Duration::from_secs(5));
             std::thread::sleep(Duration::from_millis(10));
         }
+    }
+
+    #[test]
+    fn what_leaves_its_group_and_loses_its_mark_is_ended_too() {
+        nix::sys::prctl::set_child_subreaper(true).unwrap();
+        // It has the output; or was seen; other tests may have cells under way.
+        let escaped = "until grep -q sleep /proc/$!/comm; do sleep 0.05; done";
+        for script in [
+            format!("env -i setsid sleep 301 & {escaped}; echo said"),
+            format!("env -i setsid sleep 302 >/dev/null 2>&1 & {escaped}; sleep 1; echo said"),
+        ] {
+            let began = Instant::now();
+            let (done, text) = shell(&script, |_| {});
+            assert!(began.elapsed() < Duration::from_secs(15), "{script}");
+            assert!(done.left_behind > 0, "{script}: {done:?}");
+            assert_eq!(text, "said\n");
+        }
+        let all = std::fs::read_dir("/proc").unwrap().flatten();
+        let sleeps = all.filter(|entry| {
+            let line = std::fs::read(entry.path().join("cmdline")).unwrap_or_default();
+            line == b"sleep\x00301\0" || line == b"sleep\x00302\0"
+        });
+        assert_eq!(sleeps.count(), 0);
     }
 }

@@ -63,8 +63,28 @@ pub(crate) fn cpu_time(pids: &[u32]) -> Duration {
     Duration::from_secs(ticks.sum()) / TICKS_A_SECOND
 }
 
-/// The processes that a process started and that live.
-fn children(pid: u32) -> Vec<u32> {
+/// A process's state, `Z` for one that has ended, and its process group.
+pub(crate) fn state_and_group(pid: u32) -> Option<(char, i32)> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // Behind the name, which may hold anything: state, parent, group.
+    let (_, fields) = text.rsplit_once(')')?;
+    let mut fields = fields.split_whitespace();
+    let state = fields.next()?.chars().next()?;
+    Some((state, fields.nth(1)?.parse().ok()?))
+}
+
+/// Whether a process has that file, pipe or socket open, which `/proc` calls so (`pipe:[4711]`).
+pub(crate) fn holds(pid: u32, name: &str) -> bool {
+    let files = std::fs::read_dir(format!("/proc/{pid}/fd"));
+    files
+        .into_iter()
+        .flatten()
+        .flatten()
+        .any(|file| std::fs::read_link(file.path()).is_ok_and(|target| target.as_os_str() == name))
+}
+
+/// The processes that a process started, or got as orphans, and that live or were not waited for.
+pub(crate) fn children(pid: u32) -> Vec<u32> {
     let tasks = std::fs::read_dir(format!("/proc/{pid}/task"))
         .into_iter()
         .flatten()

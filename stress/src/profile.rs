@@ -4,6 +4,7 @@
 //! docs/stress.md describes every key.
 
 use std::collections::BTreeMap;
+use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -152,7 +153,7 @@ struct LimitsFile {
     #[serde(deserialize_with = "bytes")]
     memory: Option<u64>,
     heap: Option<String>,
-    cells: Option<usize>,
+    cells: Option<NonZeroUsize>,
     #[serde(deserialize_with = "duration")]
     budget: Option<Duration>,
     jobs: Option<usize>,
@@ -400,7 +401,7 @@ impl Profile {
                 hang: limits.hang.unwrap_or(plain.limits.hang),
                 memory: limits.memory.unwrap_or(plain.limits.memory),
                 heap: limits.heap.unwrap_or(plain.limits.heap),
-                cells: limits.cells,
+                cells: limits.cells.map(NonZeroUsize::get),
                 budget: limits.budget,
                 jobs: limits.jobs.unwrap_or(plain.limits.jobs).max(1),
             },
@@ -430,6 +431,8 @@ impl Profile {
             })
             .collect();
         names.extend(BUILT_IN.map(|(name, _)| name.to_owned()));
+        // The list of known issues stands beside them.
+        names.retain(|name| name != "known-issues");
         names.sort();
         names.dedup();
         names

@@ -1,8 +1,13 @@
-//! What a sampled program says on its standard output: lines of the protocol of docs/workloads.md, everything else is its own affair.
+//! What a sampled program says on its standard output: lines of the protocol of docs/workloads.md and those of the suites' harnesses,
+//! everything else is its own affair.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::result::WorkloadEnd;
+use crate::suite::{Failure, Suite};
+
+/// What a JVM says that is to record and has no flight recorder.
+const NO_JFR: &str = "Module jdk.jfr not found.";
 
 /// What a program has said so far.
 #[derive(Clone, Debug, Default)]
@@ -17,6 +22,8 @@ pub struct Said {
     pub sampler: Option<String>,
     /// Whether the JVM says that the Java heap was exhausted.
     pub out_of_memory: bool,
+    /// What a suite's harness said.
+    suite: Suite,
 }
 
 impl Said {
@@ -28,7 +35,40 @@ impl Said {
             self.protocol(text, now);
         } else if line.contains("java.lang.OutOfMemoryError") {
             self.out_of_memory = true;
+        } else if line.ends_with(NO_JFR) {
+            self.unsupported = Some("this runtime has no module jdk.jfr".to_owned());
         }
+        if self.suite.line(line, now) || (self.out_of_memory && self.suite.failure.is_some()) {
+            self.suite_said(now);
+        }
+    }
+
+    /// What a suite's words mean for the cell.
+    fn suite_said(&mut self, now: Instant) {
+        let suite = &self.suite;
+        let worked_before = suite.rounds > 0;
+        if worked_before {
+            // Each iteration has its result checked.
+            self.end.rounds = Some(suite.rounds);
+            self.end.checks = Some(suite.rounds);
+            self.progress = Some(now);
+        }
+        self.end.done = worked_before && !suite.unfinished && suite.failure.is_none();
+        let (wrong, unsupported) = match suite.failure.clone() {
+            Some(Failure::Invalid(said)) => (Some(said), None),
+            // What threw for want of memory says nothing of its results; what never worked here says nothing of the walker.
+            Some(Failure::Threw(_)) if self.out_of_memory => (None, None),
+            Some(Failure::Threw(said)) if worked_before => (Some(said), None),
+            Some(Failure::Threw(said) | Failure::Refused(said)) => (None, Some(said)),
+            None => return,
+        };
+        (self.end.wrong, self.unsupported) = (wrong, unsupported);
+    }
+
+    /// How long silence means nothing, whatever the limits say.
+    #[must_use]
+    pub fn patience(&self) -> Duration {
+        self.suite.patience()
     }
 
     fn protocol(&mut self, text: &str, now: Instant) {
@@ -39,7 +79,10 @@ impl Said {
                 if rounds > self.end.rounds || self.progress.is_none() {
                     self.progress = Some(now);
                 }
-                self.end.rounds = rounds.or(self.end.rounds);
+                // Progress counts parts of rounds, too; the end has the number.
+                if !self.end.done {
+                    self.end.rounds = rounds.or(self.end.rounds);
+                }
             }
             "antagonist" => {
                 if let Some((name, count)) = rest.rsplit_once(' ')
@@ -56,14 +99,14 @@ impl Said {
             "unsupported" => self.unsupported = Some(rest.to_owned()),
             "done" => {
                 self.end.done = true;
-                let number = |name: &str| {
+                let field = |name: &str| {
                     let mut fields = rest.split(' ');
-                    let value =
-                        fields.find_map(|field| field.strip_prefix(name)?.strip_prefix('='));
-                    value.and_then(|value| value.parse().ok())
+                    fields.find_map(|field| field.strip_prefix(name)?.strip_prefix('='))
                 };
+                let number = |name: &str| field(name).and_then(|value| value.parse().ok());
                 self.end.rounds = number("rounds").or(self.end.rounds);
                 self.end.checks = number("checks");
+                self.end.seconds = field("seconds").and_then(|value| value.parse().ok());
             }
             _ => {}
         }
@@ -99,11 +142,12 @@ mod tests {
             "walkfuzz: antagonist deopt 1234",
             "walkfuzz: antagonist nonsense",
             "walkfuzz: done rounds=9 checks=18 seconds=1.5",
+            "walkfuzz: progress 360",
         ] {
             said.line(line, now);
         }
         assert_eq!(said.end.rounds, Some(9));
-        assert_eq!(said.end.checks, Some(18));
+        assert_eq!((said.end.checks, said.end.seconds), (Some(18), Some(1.5)));
         assert_eq!(said.end.antagonists, [("deopt".to_owned(), 1234)]);
         assert!(said.end.done && said.end.wrong.is_none());
         said.line("walkfuzz: wrong sort: expected 4, got 5", now);
@@ -126,6 +170,19 @@ mod tests {
     }
 
     #[test]
+    fn a_runtime_without_flight_recorder_is_unsupported() {
+        let mut said = Said::default();
+        said.line(
+            "[0.128s][error][jfr,system] Module jdk.jfr not found.",
+            Instant::now(),
+        );
+        assert_eq!(
+            said.unsupported.as_deref(),
+            Some("this runtime has no module jdk.jfr")
+        );
+    }
+
+    #[test]
     fn only_a_greater_number_is_progress() {
         let mut said = Said::default();
         let first = Instant::now();
@@ -135,5 +192,50 @@ mod tests {
         assert_eq!(said.progress, Some(first));
         said.line("walkfuzz: progress 4", later);
         assert_eq!(said.progress, Some(later));
+    }
+
+    #[test]
+    fn a_suites_words_count_as_the_protocols() {
+        let heard = |lines: &[&str]| {
+            let mut said = Said::default();
+            for line in lines {
+                said.line(line, Instant::now());
+            }
+            said
+        };
+        let started = "====== als (apache-spark) [default], iteration 0 started ======";
+        let completed =
+            "====== als (apache-spark) [default], iteration 0 completed (9.1 ms) ======";
+        // Before the first one it starts, which takes what it takes.
+        assert!(!heard(&[started]).tells());
+        let done = heard(&[started, completed]);
+        assert!(done.tells() && done.end.done);
+        assert_eq!((done.end.rounds, done.end.checks), (Some(1), Some(1)));
+        assert!(!heard(&[started, completed, started]).end.done);
+
+        let threw = [
+            "====== als (apache-spark) [default], iteration 1 failed (SparkException) ======",
+            "Benchmark 'als' failed with exception:",
+            "org.apache.spark.SparkException: task failed",
+        ];
+        let first = heard(&[&[started], &threw[..]].concat());
+        assert_eq!(first.end.wrong, None);
+        assert!(
+            first
+                .unsupported
+                .is_some_and(|why| why.ends_with("task failed"))
+        );
+        let later = [&[started, completed, started], &threw[..]].concat();
+        let wrong = heard(&later);
+        assert_eq!(wrong.unsupported, None);
+        assert!(
+            wrong
+                .end
+                .wrong
+                .is_some_and(|why| why.ends_with("task failed"))
+        );
+        let memory = ["Caused by: java.lang.OutOfMemoryError: Java heap space"];
+        let starved = heard(&[&later[..], &memory].concat());
+        assert!(starved.out_of_memory && starved.end.wrong.is_none() && !starved.end.done);
     }
 }

@@ -4,11 +4,13 @@
 //! 20260301T093000.123Z-4711/
 //!   stress.json     what was planned, by whom, on which machine
 //!   cells.jsonl     a line for each finished cell, appended
+//!   driver.lock     locked by who runs its cells, and by nobody else
 //!   cells/ID/       what a cell left: output.log, record-PID.map, hs_err_pidPID.log
 //! ```
 
 use std::collections::BTreeSet;
-use std::fs;
+use std::fs::{self, TryLockError};
+use std::io::{ErrorKind, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 
 use jiff::Timestamp;
@@ -20,6 +22,7 @@ use crate::result::{CellResult, SCHEMA};
 
 const FACTS: &str = "stress.json";
 const CELLS: &str = "cells.jsonl";
+const LOCK: &str = "driver.lock";
 
 /// `stress.json`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -93,6 +96,14 @@ pub enum StoreError {
         /// The folder.
         path: PathBuf,
     },
+    /// Somebody else runs its cells.
+    #[error("{} is under way{}: wait for its end, or end it with Ctrl-C, then resume it", .path.display(), by(.process))]
+    UnderWay {
+        /// The folder.
+        path: PathBuf,
+        /// Who runs them, if it says so.
+        process: Option<u32>,
+    },
     /// An older or newer program wrote it.
     #[error("{} has schema {found}, this program reads {SCHEMA}; use the walkfuzz that wrote it", .path.display())]
     Schema {
@@ -107,6 +118,17 @@ pub enum StoreError {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StressFolder {
     path: PathBuf,
+}
+
+fn by(process: &Option<u32>) -> String {
+    process.map_or_else(String::new, |process| format!(" in process {process}"))
+}
+
+/// The right to run a folder's cells, as long as it lives; a process that is killed loses it, too.
+#[derive(Debug)]
+#[must_use]
+pub struct Lock {
+    _file: Option<fs::File>,
 }
 
 /// Finished cells, and the lines that could not be read.
@@ -209,11 +231,9 @@ impl StressFolder {
     pub fn facts(&self) -> Result<StressFacts, StoreError> {
         let path = self.path.join(FACTS);
         let bytes = fs::read(&path).map_err(|source| match source.kind() {
-            std::io::ErrorKind::NotFound | std::io::ErrorKind::NotADirectory => {
-                StoreError::NotARun {
-                    path: self.path.clone(),
-                }
-            }
+            ErrorKind::NotFound | ErrorKind::NotADirectory => StoreError::NotARun {
+                path: self.path.clone(),
+            },
             _ => StoreError::Read {
                 path: path.clone(),
                 source,
@@ -245,6 +265,38 @@ impl StressFolder {
         fs::rename(&new, &path).map_err(|source| write_error(&path, source))
     }
 
+    /// Takes the right to run its cells. Who only reads needs none.
+    ///
+    /// # Errors
+    /// Somebody else has it, or the folder cannot be written.
+    pub fn lock(&self) -> Result<Lock, StoreError> {
+        let path = self.path.join(LOCK);
+        let failed = |source| write_error(&path, source);
+        let mut options = fs::OpenOptions::new();
+        options.read(true).write(true).create(true).truncate(false);
+        let mut file = options.open(&path).map_err(failed)?;
+        match file.try_lock() {
+            Ok(()) => {}
+            Err(TryLockError::WouldBlock) => {
+                let mut said = String::new();
+                let _ = file.read_to_string(&mut said);
+                return Err(StoreError::UnderWay {
+                    path: self.path.clone(),
+                    process: said.trim().parse().ok(),
+                });
+            }
+            // A file system without locks is no reason not to run.
+            Err(TryLockError::Error(error)) if error.kind() == ErrorKind::Unsupported => {
+                return Ok(Lock { _file: None });
+            }
+            Err(TryLockError::Error(error)) => return Err(failed(error)),
+        }
+        file.set_len(0).map_err(failed)?;
+        // Only for whoever is refused: a full disk is told where it matters.
+        let _ = writeln!(file, "{}", std::process::id());
+        Ok(Lock { _file: Some(file) })
+    }
+
     /// Adds a finished cell.
     ///
     /// # Errors
@@ -267,7 +319,7 @@ impl StressFolder {
         let path = self.path.join(CELLS);
         let bytes = match fs::read(&path) {
             Ok(bytes) => bytes,
-            Err(error) if error.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+            Err(error) if error.kind() == ErrorKind::NotFound => Vec::new(),
             Err(source) => return Err(StoreError::Read { path, source }),
         };
         let mut finished = Finished::default();
@@ -295,5 +347,30 @@ fn write_error(path: &Path, source: std::io::Error) -> StoreError {
     StoreError::Write {
         path: path.to_owned(),
         source,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn one_driver_at_a_time() {
+        let home = tempfile::tempdir().unwrap();
+        let folder = StressFolder {
+            path: home.path().to_owned(),
+        };
+        let lock = folder.lock().unwrap();
+        let refused = folder.lock().unwrap_err();
+        let sentence = format!(
+            "{} is under way in process {}: wait for its end",
+            home.path().display(),
+            std::process::id()
+        );
+        assert!(refused.to_string().starts_with(&sentence), "{refused}");
+        drop(lock);
+        // What it wrote is no lock.
+        assert!(home.path().join(LOCK).is_file());
+        let _again = folder.lock().unwrap();
     }
 }

@@ -33,6 +33,8 @@ mod tests {
         let own = || {
             // SAFETY: no arguments, cannot fail.
             assert_eq!(location(), unsafe { libc::__errno_location() });
+            // SAFETY: as above.
+            assert_eq!(arch::own_pthread(), unsafe { libc::pthread_self() } as u64);
             location() as u64
         };
         let other = std::thread::spawn(own).join().unwrap();

@@ -124,6 +124,7 @@ fn set_handler(signal: c_int) -> io::Result<()> {
 
 /// Takes single steps. The guard must be installed.
 pub(crate) fn hook_traps() {
+    errno::find();
     // SAFETY: the hook is signal-safe on any thread.
     unsafe { set_trap_hook(TrapScope::Unguarded, Some(on_trap)) };
 }

@@ -1,6 +1,6 @@
 //! The Java threads that are sampled: a table that handlers search without locks, system calls or thread-local storage.
 //!
-//! A handler knows its thread by its thread pointer, which is a load. A key lies within a window of its home place, so
+//! A handler knows its thread by what `pthread_self` says, which is a load. A key lies within a window of its home place, so
 //! that a search ends after one window also for threads that are not in the table.
 //!
 //! Contract: [`Thread::current`] and everything it gives are for handlers. [`add`] and [`remove`] are called under the lock of [`crate::control`]; a
@@ -135,7 +135,7 @@ impl Thread {
 /// The calling thread's key. Signal-safe.
 #[inline]
 pub(crate) fn own_key() -> u64 {
-    arch::thread_pointer()
+    arch::own_pthread()
 }
 
 #[inline]

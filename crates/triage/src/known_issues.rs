@@ -1,4 +1,4 @@
-//! Issues that are known, by signature and version: `corpus/known-issues.toml`.
+//! Issues that are known, by signature and version: `ci/known-issues.toml`.
 //!
 //! A match says "this looks like", never "this is": a signature names one function, and different bugs end in the same one.
 
@@ -196,13 +196,13 @@ impl KnownIssues {
         Ok(known)
     }
 
-    /// The list that this program was built with, `corpus/known-issues.toml`.
+    /// The list that this program was built with, `ci/known-issues.toml`.
     #[must_use]
     pub fn built_in() -> &'static Self {
         static LIST: OnceLock<KnownIssues> = OnceLock::new();
         // A test reads the same text, so that a list which cannot be read is never built in.
         LIST.get_or_init(|| {
-            Self::parse(include_str!("../../../corpus/known-issues.toml")).unwrap_or_default()
+            Self::parse(include_str!("../../../ci/known-issues.toml")).unwrap_or_default()
         })
     }
 

@@ -133,23 +133,27 @@ fn head(run: Run<'_>, summary: &Summary, screen: &Screen<'_>) -> Vec<String> {
     } else {
         crashed
     });
-    let mut others: Vec<String> = [
-        (summary.hangs, "walks hung"),
-        (summary.wrong_frames, "walks with wrong frames"),
-        (summary.breaches, "breaches of contract"),
-    ]
-    .iter()
-    .filter(|(number, _)| *number > 0)
-    .map(|(number, words)| format!("{} {words}", count(*number)))
-    .collect();
-    others.extend(
-        summary
-            .ends
-            .iter()
-            .map(|(name, number)| format!("{number} JVMs {name}")),
-    );
+    let others = summary.also();
     if !others.is_empty() {
         lines.push(fit(&format!("also      {}", others.join(", ")), COLUMNS));
+    }
+    for work in &summary.work {
+        let cell = run.cells.iter().find(|cell| cell.id == work.cell);
+        let Some(cell) = cell.map(|cell| &cell.cell) else {
+            continue;
+        };
+        lines.push(fit(
+            &format!(
+                "work      {} {} {}: {:.2} rounds/s, unsampled {:.2}: time x {:.3}",
+                cell.walker,
+                cell.mode,
+                cell.interval,
+                work.rounds_per_second,
+                work.unsampled,
+                work.slowdown()
+            ),
+            COLUMNS,
+        ));
     }
     let samples = summary.samples;
     lines.push(fit(

@@ -5,6 +5,7 @@
     reason = "a helper of a test may fail as the test itself"
 )]
 
+mod browser;
 mod compared;
 mod fixture;
 mod formats;

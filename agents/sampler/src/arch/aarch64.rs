@@ -31,3 +31,10 @@ pub(crate) fn thread_pointer() -> u64 {
     };
     pointer
 }
+
+/// What `pthread_self` says: libc's structure in front of the control block, of a size that only libc knows. Signal-safe.
+#[inline]
+pub(crate) fn own_pthread() -> u64 {
+    // SAFETY: no arguments, cannot fail.
+    unsafe { libc::pthread_self() as u64 }
+}

@@ -31,3 +31,9 @@ pub(crate) fn thread_pointer() -> u64 {
     };
     pointer
 }
+
+/// What `pthread_self` says: glibc and musl take the control block's address for it. Signal-safe; no call into libc.
+#[inline]
+pub(crate) fn own_pthread() -> u64 {
+    thread_pointer()
+}

@@ -8,7 +8,7 @@ use walkfuzz_triage::{KnownIssues, Query, Signature};
 
 fn committed() -> KnownIssues {
     KnownIssues::load(
-        PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../corpus/known-issues.toml"),
+        PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../ci/known-issues.toml"),
     )
     .unwrap()
 }
@@ -217,7 +217,7 @@ fn wrong_lists_are_refused() {
 fn the_list_that_is_built_in_is_the_files() {
     let file = KnownIssues::load(concat!(
         env!("CARGO_MANIFEST_DIR"),
-        "/../../corpus/known-issues.toml"
+        "/../../ci/known-issues.toml"
     ))
     .unwrap();
     let ids = |list: &KnownIssues| -> Vec<String> {

@@ -9,6 +9,7 @@ use std::os::unix::process::CommandExt as _;
 use std::process::{Child, Stdio};
 
 use walkfuzz_stress::mark::{MARK, end_orphans};
+use walkfuzz_stress::orphans::start_aside;
 
 use crate::child::myself;
 use crate::failure::Failure;
@@ -28,7 +29,7 @@ impl Warden {
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .process_group(0);
-        let child = command.spawn().map_err(|error| {
+        let child = start_aside(&mut command).map_err(|error| {
             Failure::environment(format_args!("cannot start this program again: {error}"))
         })?;
         Ok(Self(child))
