@@ -179,7 +179,8 @@ impl<M: Memory + ?Sized> Walker<'_, M> {
         let shape = self.reference.shape;
         let fp = position.fp;
         let lowest = fp.wrapping_add_signed(shape.initial_sp);
-        let is_frame = fp.is_multiple_of(8) && self.is_on_stack(fp) && position.sp <= lowest && lowest < fp;
+        let is_frame =
+            fp.is_multiple_of(8) && self.is_on_stack(fp) && position.sp <= lowest && lowest < fp;
         if !is_frame {
             return self.unframed(position, End::OutsideStack(Sp(fp)));
         }
