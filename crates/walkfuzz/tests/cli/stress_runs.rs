@@ -2,29 +2,15 @@
 
 use std::fs;
 use std::io::Write as _;
-use std::path::Path;
-use std::process::{Child, Command as Program, Stdio};
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::sys::signal::Signal;
 use predicates::str::contains;
 use serde_json::Value;
 use walkfuzz_stress::store::StressFolder;
 
-use crate::stress_support::{Place, lives};
+use crate::stress_support::{Background, Place, lives, until};
 use crate::support::json;
-
-/// Far more than anything here takes; machines may be busy.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let began = Instant::now();
-    while !holds() {
-        assert!(began.elapsed() < PATIENCE, "{what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
 
 fn ids(cells: &Value) -> Vec<String> {
     let id = |cell: &Value| cell["id"].as_str().unwrap().to_owned();
@@ -171,6 +157,8 @@ fn a_users_program_is_sampled_where_it_stands() {
     );
     let refused = place.walkfuzz().args(["repro", &thing]).output().unwrap();
     assert_eq!(refused.status.code(), Some(2));
+    let said = String::from_utf8_lossy(&refused.stderr);
+    assert!(said.contains(again), "as it can be pasted: {said}");
 }
 
 #[test]
@@ -242,42 +230,6 @@ fn programs_that_misbehave_are_told_apart_and_leave_nothing() {
         reason(&report).starts_with("the sampler did not start: no such option: clok"),
         "{report:#}"
     );
-}
-
-/// A run in the background; its program writes its JVM's pid to the file `pid`.
-struct Background {
-    run: Child,
-    program: String,
-}
-
-impl Background {
-    fn start(place: &Place, script: &str) -> Self {
-        let stress = place.stress(&["--", "sh", "-c", script]);
-        let mut command = Program::new(stress.get_program());
-        command
-            .args(stress.get_args())
-            .current_dir(place.home.path())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped());
-        for (name, value) in stress.get_envs() {
-            match value {
-                Some(value) => command.env(name, value),
-                None => command.env_remove(name),
-            };
-        }
-        let run = command.spawn().unwrap();
-        let file = place.path("pid");
-        let read = |file: &Path| fs::read_to_string(file).unwrap_or_default();
-        until("the program runs", || read(&file).ends_with('\n'));
-        let program = read(&file).trim().to_owned();
-        fs::remove_file(&file).unwrap();
-        assert!(lives(&program));
-        Self { run, program }
-    }
-
-    fn signal(&self, signal: Signal) {
-        kill(Pid::from_raw(self.run.id().cast_signed()), signal).unwrap();
-    }
 }
 
 #[test]
