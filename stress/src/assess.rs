@@ -4,9 +4,11 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use walkfuzz_context::{Arch, Pc};
+use walkfuzz_context::{Address, Arch};
 use walkfuzz_jvm::{Jdk, Source};
-use walkfuzz_record::{JvmFacts, KnownMatch, ProcessOutcome, Record, RecordReader, Totals};
+use walkfuzz_record::{
+    JvmFacts, KnownMatch, OpenWalk, ProcessOutcome, Record, RecordReader, Totals,
+};
 use walkfuzz_symbols::Modules;
 use walkfuzz_triage::hs_err::Cause;
 use walkfuzz_triage::{
@@ -14,10 +16,13 @@ use walkfuzz_triage::{
 };
 
 use crate::cell::Cell;
+use crate::launch::NO_WALKER;
 use crate::process::{Finished, MAPS};
 use crate::profile::Minimum;
 use crate::recording::usual_rate;
-use crate::result::{CellFinding, CellResult, Numbers, ProcessResult, SCHEMA, Verdict};
+use crate::result::{
+    CellFinding, CellResult, Numbers, ProcessResult, RegisterPair, SCHEMA, Verdict, WorkloadEnd,
+};
 use crate::verdict::{Evidence, judge, sampling_warning};
 
 /// What is known of a cell beside its folder.
@@ -93,15 +98,25 @@ pub fn assess(known: &Known<'_>, folder: &Path, finished: &Finished) -> CellResu
             .minimum
             .at(known.asked, known.ceiling.or(usual_rate(walker))),
         perturbs,
+        unsampled: known.cell.walker == NO_WALKER,
         frees_nothing: known.cell.collector == "epsilon",
     });
-    if let Some(complaint) = &finished.said.sampler {
-        (verdict, reason) = (
-            Verdict::Unknown,
-            format!("the sampler did not start: {complaint}"),
-        );
-    } else if let Some(why) = &finished.said.unsupported {
-        (verdict, reason) = (Verdict::Unknown, format!("cannot run here: {why}"));
+    let walked = numbers.as_ref().map_or(0, |n| n.untouched.walks) > 0;
+    match (&finished.said.sampler, &finished.said.unsupported) {
+        // What failed has failed, whatever else was said.
+        _ if matches!(verdict, Verdict::Fail | Verdict::Known) => {}
+        (Some(complaint), _) if !walked => {
+            reason = format!("the sampler did not start: {complaint}");
+            verdict = Verdict::Unknown;
+        }
+        (_, Some(why)) => {
+            reason = format!("cannot run here: {why}");
+            verdict = Verdict::Unknown;
+        }
+        _ => {}
+    }
+    if let Some(complaint) = finished.said.sampler.as_ref().filter(|_| walked) {
+        warnings.push(format!("a sampler said: {complaint}"));
     }
     let numbers = numbers.unwrap_or_else(|| Numbers::of(&Totals::default()));
     CellResult {
@@ -126,6 +141,48 @@ pub fn assess(known: &Known<'_>, folder: &Path, finished: &Finished) -> CellResu
         process,
         findings,
         command: known.command.to_owned(),
+    }
+}
+
+/// The result of a cell that could not be started.
+#[must_use]
+pub fn left_out(cell: &Cell, why: &str) -> CellResult {
+    let numbers = Numbers::of(&Totals::default());
+    CellResult {
+        schema: SCHEMA,
+        id: cell.id(),
+        cell: cell.clone(),
+        jvm: JvmFacts {
+            version: cell.jdk.clone(),
+            vendor: String::new(),
+            build_id: String::new(),
+            collector: cell.collector.clone(),
+            options: Vec::new(),
+        },
+        started: Timestamp::now(),
+        seconds: 0.0,
+        verdict: Verdict::Unknown,
+        reason: format!("left out: {why}"),
+        warnings: Vec::new(),
+        untouched: numbers.untouched,
+        perturbed: numbers.perturbed,
+        codes: numbers.codes,
+        depth: numbers.depth,
+        latency: numbers.latency,
+        depth_curve: numbers.depth_curve,
+        latency_curve: numbers.latency_curve,
+        sampling: numbers.sampling,
+        workload: WorkloadEnd::default(),
+        process: ProcessResult {
+            outcome: ProcessOutcome::ExitWithoutLog,
+            words: "was not started".to_owned(),
+            exit_code: None,
+            signal: None,
+            internal_error: None,
+            crash_log: None,
+        },
+        findings: Vec::new(),
+        command: String::new(),
     }
 }
 
@@ -264,61 +321,82 @@ fn crash(
         known: look_up(known, &signature, &stack),
         signature: signature.to_string(),
         evidence: file,
+        registers: open.clone().next().map(registers).unwrap_or_default(),
     })
 }
 
-/// The faults from which the guard recovered: of each lane, the last is known in full.
+/// The registers of a walk that did not end.
+fn registers(walk: &OpenWalk) -> Vec<RegisterPair> {
+    let pair = |name: &str, before: u64, after: u64| RegisterPair {
+        name: name.to_owned(),
+        before: Address(before).to_string(),
+        after: Address(after).to_string(),
+    };
+    let (before, after) = (&walk.untouched, &walk.registers);
+    let names = before.arch.register_names().iter();
+    let changed: Vec<RegisterPair> = names
+        .zip(before.words.iter().zip(&after.words))
+        .filter(|(_, (before, after))| before != after)
+        .map(|(name, (&before, &after))| pair(name, before, after))
+        .collect();
+    if !changed.is_empty() {
+        return changed;
+    }
+    let begins = [
+        ("pc", after.pc().0),
+        ("sp", after.sp().0),
+        ("fp", after.fp().0),
+    ];
+    begins
+        .map(|(name, value)| pair(name, value, value))
+        .to_vec()
+}
+
+/// The faults from which the guard recovered, by signature.
 fn faults(known: &Known<'_>, folder: &Path, records: &[Record], walker: &str) -> Vec<CellFinding> {
     let modules = std::fs::read_to_string(folder.join(MAPS)).map(|text| Modules::parse(&text));
     let mut findings: Vec<CellFinding> = Vec::new();
     for record in records {
         let name = record.path.file_name().and_then(|name| name.to_str());
-        for lane in &record.lanes {
-            let Some((number, fault)) = &lane.last_fault else {
+        for fault in record.lanes.iter().flat_map(|lane| &lane.faults) {
+            let Some(signal) = Signal::from_number(fault.signal) else {
                 continue;
             };
             let place = modules
                 .as_ref()
-                .ok()
-                .map(|modules| modules.symbolise(Pc(fault.pc.0)).site());
-            let place = place.unwrap_or_else(|| fault.pc.to_string());
-            let Some(signal) = Signal::from_number(fault.signal) else {
-                continue;
-            };
+                .map_or_else(|_| fault.pc.to_string(), |m| m.symbolise(fault.pc).site());
             let signature = Signature::new(Kind::Signal(signal), place, walker);
-            // A walk that has left the ring of the last ones is counted with the worse.
-            let perturbed = lane
-                .recent
-                .iter()
-                .find(|walk| walk.number == *number)
-                .map_or(
-                    lane.tallies
-                        .iter()
-                        .all(|(_, perturbed, tally)| *perturbed || tally.faults() == 0),
-                    |walk| walk.perturbed,
-                );
-            let text = signature.to_string();
-            let same = |finding: &&mut CellFinding| {
-                finding.signature == text && finding.perturbed == perturbed
-            };
-            if let Some(finding) = findings.iter_mut().find(same) {
-                finding.count += 1;
-                continue;
+            for (perturbed, count) in [(false, fault.untouched), (true, fault.perturbed)] {
+                if count == 0 {
+                    continue;
+                }
+                let text = signature.to_string();
+                // The sampler may have made a capsule of the untouched walk.
+                let capsule = name.filter(|_| !perturbed).and_then(|name| {
+                    let stem = name.strip_suffix(".map")?;
+                    let capsule = format!("{stem}-{:x}.wfcap", fault.pc.0);
+                    folder.join(&capsule).is_file().then_some(capsule)
+                });
+                let same = |finding: &&mut CellFinding| {
+                    finding.signature == text && finding.perturbed == perturbed
+                };
+                if let Some(finding) = findings.iter_mut().find(same) {
+                    finding.count += count;
+                    if capsule.is_some() {
+                        finding.evidence = capsule;
+                    }
+                    continue;
+                }
+                findings.push(CellFinding {
+                    title: signature.title(None),
+                    count,
+                    perturbed,
+                    known: look_up(known, &signature, &[]),
+                    signature: text,
+                    evidence: capsule.or_else(|| name.map(str::to_owned)),
+                    registers: Vec::new(),
+                });
             }
-            // The sampler may have made a capsule of the untouched walk.
-            let capsule = name.filter(|_| !perturbed).and_then(|name| {
-                let stem = name.strip_suffix(".map")?;
-                let capsule = format!("{stem}-{:x}.wfcap", fault.pc.0);
-                folder.join(&capsule).is_file().then_some(capsule)
-            });
-            findings.push(CellFinding {
-                title: signature.title(None),
-                count: 1,
-                perturbed,
-                known: look_up(known, &signature, &[]),
-                signature: text,
-                evidence: capsule.or_else(|| name.map(str::to_owned)),
-            });
         }
     }
     findings

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use walkfuzz_context::Arch;
 use walkfuzz_jvm::{Collector, Jdk, JvmOptions};
 
 use crate::cell::Cell;
@@ -15,6 +16,12 @@ use crate::recording;
 const STEPS: u32 = 64;
 /// Perturbed walks at each sample, in mode `perturbed`.
 const PERTURBED: u32 = 16;
+/// The walker's name in cells that nobody samples: what the sampled ones are compared with.
+pub const NO_WALKER: &str = "none";
+/// The folder for temporary files in a cell's.
+pub const TEMPORARY: &str = "tmp";
+/// Where JFR keeps what it has recorded so far, in a cell's folder: what is left if the JVM does not come to write the recording.
+pub const REPOSITORY: &str = "repository";
 /// How long the clocks run before they are stopped and started again, in mode `churn`.
 const CHURN: &str = "50ms";
 
@@ -40,6 +47,15 @@ pub struct Program {
 /// The reason.
 pub fn check(cell: &Cell) -> Result<(), String> {
     sampler_options(cell, Path::new("/"), 1)?;
+    if cell.mode == "stepped" && Arch::NATIVE != Arch::X86_64 {
+        return Err("single steps cannot be had on this architecture".to_owned());
+    }
+    if cell.walker == NO_WALKER && (cell.mode != "bare" || cell.interval != "10ms") {
+        return Err(
+            "a JVM that nobody samples has no mode and no interval: bare and 10ms stand for them"
+                .to_owned(),
+        );
+    }
     let Some((walker, event, _, oldest)) = recording::WALKERS
         .into_iter()
         .find(|(walker, ..)| *walker == cell.walker)
@@ -48,11 +64,6 @@ pub fn check(cell: &Cell) -> Result<(), String> {
     };
     if cell.mode != "bare" {
         return Err("JFR brings its own protection: mode bare alone".to_owned());
-    }
-    if cell.collector == "epsilon" {
-        return Err(
-            "a JVM whose memory runs out leaves no recording, and Epsilon frees none".to_owned(),
-        );
     }
     if cell.clock != "timer" {
         return Err("JFR brings its own clock: timer stands for it".to_owned());
@@ -71,6 +82,19 @@ pub fn check(cell: &Cell) -> Result<(), String> {
         return Err(format!("{walker} needs JDK {oldest}"));
     }
     Ok(())
+}
+
+/// The modules that a cell needs and small runtimes lack.
+#[must_use]
+pub fn modules(cell: &Cell) -> Vec<&'static str> {
+    let churns = cell.antagonists.split('+').any(|name| name == "jfr-churn");
+    let needs = [
+        ("jdk.jfr", recording::is_jfr(&cell.walker) || churns),
+        ("jdk.management", cell.workload == "finagle-http"),
+        ("jdk.security.auth", cell.workload == "spark"),
+    ];
+    let wanted = needs.into_iter().filter(|(_, needed)| *needed);
+    wanted.map(|(module, _)| module).collect()
 }
 
 /// The sampler's options for a cell whose record goes to `folder`; `seed` is for what it draws at random.
@@ -158,9 +182,16 @@ pub fn java(
     options.error_folder = Some(folder.to_owned());
     options.extra = flag_options(profile, &cell.flags)?;
     options.extra.extend(program.options.iter().cloned());
+    // What libraries unpack there goes with the cell.
+    let temporary = folder.join(TEMPORARY);
+    std::fs::create_dir_all(&temporary)
+        .map_err(|error| format!("cannot make {}: {error}", temporary.display()))?;
+    options
+        .extra
+        .push(format!("-Djava.io.tmpdir={}", temporary.display()));
     let mut words = vec![jdk.home.join("bin/java").display().to_string()];
     words.extend(options.arguments());
-    words.push(sampling(cell, sampler, folder, seed)?);
+    words.extend(sampling(cell, sampler, folder, seed)?);
     if !program.class_path.is_empty() {
         let paths: Vec<String> = program
             .class_path
@@ -173,21 +204,30 @@ pub fn java(
     Ok(words)
 }
 
-/// The option that turns sampling on: the sampler, or a flight recording.
-fn sampling(cell: &Cell, sampler: &Path, folder: &Path, seed: u64) -> Result<String, String> {
+/// The options that turn sampling on: the sampler, or a flight recording.
+fn sampling(cell: &Cell, sampler: &Path, folder: &Path, seed: u64) -> Result<Vec<String>, String> {
+    if cell.walker == NO_WALKER {
+        return Ok(Vec::new());
+    }
     let interval = jfr_time(parse_duration(&cell.interval)?);
     let Some(settings) = recording::settings(&cell.walker, &interval) else {
         let options = sampler_options(cell, folder, seed)?;
-        return Ok(format!("-agentpath:{}={options}", sampler.display()));
+        return Ok(vec![format!("-agentpath:{}={options}", sampler.display())]);
     };
     let file = folder.join("settings.jfc");
     std::fs::write(&file, settings)
         .map_err(|error| format!("cannot write {}: {error}", file.display()))?;
-    Ok(format!(
-        "-XX:StartFlightRecording=settings={},filename={},dumponexit=true",
-        file.display(),
-        folder.join("recording.jfr").display()
-    ))
+    Ok(vec![
+        format!(
+            "-XX:FlightRecorderOptions=repository={}",
+            folder.join(REPOSITORY).display()
+        ),
+        format!(
+            "-XX:StartFlightRecording=settings={},filename={},dumponexit=true",
+            file.display(),
+            folder.join("recording.jfr").display()
+        ),
+    ])
 }
 
 /// A time as JFR's settings write it.
@@ -238,11 +278,6 @@ mod tests {
             says("17 g1 default jfr-cputime bare queens none timer 100us")
                 .unwrap_err()
                 .contains("needs JDK 25")
-        );
-        assert!(
-            says("25 epsilon default jfr-cputime bare queens none timer 100us")
-                .unwrap_err()
-                .contains("leaves no recording")
         );
         assert!(
             says("25 g1 default jfr-cputime guarded queens none timer 100us")

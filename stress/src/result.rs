@@ -138,11 +138,14 @@ pub struct Sampling {
 }
 
 /// What the sampled program did.
-#[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub struct WorkloadEnd {
     /// Rounds of work; absent if the program does not say.
     pub rounds: Option<u64>,
+    /// Seconds that the rounds took; absent if the program does not say.
+    #[serde(default)]
+    pub seconds: Option<f64>,
     /// Results that it checked.
     pub checks: Option<u64>,
     /// Whether it said that it is done.
@@ -155,6 +158,12 @@ pub struct WorkloadEnd {
 }
 
 impl WorkloadEnd {
+    /// Whether it said that it did anything.
+    #[must_use]
+    pub fn began(&self) -> bool {
+        self.rounds.is_some() || self.done
+    }
+
     /// The antagonists that did nothing.
     pub fn idle(&self) -> impl Iterator<Item = &str> {
         let idle = self.antagonists.iter().filter(|(_, did)| *did == 0);
@@ -178,6 +187,21 @@ pub struct CellFinding {
     pub known: Vec<KnownMatch>,
     /// The file that shows it: a crash log, a capsule; relative to the cell's folder.
     pub evidence: Option<String>,
+    /// What the walk that crashed began from; of a perturbed context the registers that were changed, else the three that a walk begins with.
+    #[serde(default)]
+    pub registers: Vec<RegisterPair>,
+}
+
+/// A register of a walk that crashed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct RegisterPair {
+    /// Its name.
+    pub name: String,
+    /// In the context as the kernel delivered it.
+    pub before: String,
+    /// As the walker got it.
+    pub after: String,
 }
 
 /// How the JVM ended.

@@ -14,13 +14,14 @@ use walkfuzz_triage::KnownIssues;
 use crate::assess::{self, Known, assess, files};
 use crate::cell::Cell;
 use crate::clock::Clock;
-use crate::launch::asked;
+use crate::launch::{REPOSITORY, TEMPORARY, asked};
 use crate::mark::mark;
 use crate::process::{self, MAPS, output_file};
 use crate::profile::Profile;
 use crate::recording;
 use crate::result::{CellResult, Numbers, Verdict};
 use crate::store::{StoreError, StressFolder};
+use crate::verdict::sampling_warning;
 
 /// How a cell is started.
 #[derive(Clone, Debug, PartialEq)]
@@ -138,14 +139,10 @@ impl Runner<'_> {
         (self.hear)(Event::Begins(cell));
         let start = match (self.start)(cell, &folder) {
             Ok(start) => start,
-            Err(why) => {
-                (self.hear)(Event::NotStarted(cell, &why));
-                return std::fs::remove_dir_all(&folder).map_err(failed);
-            }
+            Err(why) => return self.leave_out(cell, &folder, &why),
         };
         let Some((program, arguments)) = start.words.split_first() else {
-            (self.hear)(Event::NotStarted(cell, "there is no command to run"));
-            return std::fs::remove_dir_all(&folder).map_err(failed);
+            return self.leave_out(cell, &folder, "there is no command to run");
         };
         let mut command = Command::new(program);
         command
@@ -163,8 +160,7 @@ impl Runner<'_> {
             Ok(finished) => finished,
             Err(error) => {
                 let why = format!("cannot start {program}: {error}");
-                (self.hear)(Event::NotStarted(cell, &why));
-                return std::fs::remove_dir_all(&folder).map_err(failed);
+                return self.leave_out(cell, &folder, &why);
             }
         };
         if (self.asked)() && finished.ended == walkfuzz_triage::Ended::Interrupted {
@@ -194,6 +190,9 @@ impl Runner<'_> {
             &finished,
         );
         self.folder.append(&result)?;
+        for used in [TEMPORARY, REPOSITORY] {
+            let _ = std::fs::remove_dir_all(folder.join(used));
+        }
         if !self.keep && is_dull(&result) {
             let _ = std::fs::remove_dir_all(&folder);
         } else if result.findings.is_empty() {
@@ -205,6 +204,16 @@ impl Runner<'_> {
 }
 
 impl Runner<'_> {
+    /// A cell that could not be started is one of which nothing is known.
+    fn leave_out(&self, cell: &Cell, folder: &Path, why: &str) -> Result<(), StoreError> {
+        self.folder.append(&assess::left_out(cell, why))?;
+        (self.hear)(Event::NotStarted(cell, why));
+        std::fs::remove_dir_all(folder).map_err(|source| StoreError::Write {
+            path: folder.to_owned(),
+            source,
+        })
+    }
+
     /// What the flight recordings in a cell's folder hold.
     fn read(
         &self,
@@ -213,7 +222,7 @@ impl Runner<'_> {
         folder: &Path,
     ) -> Option<(Numbers, Vec<String>)> {
         let (program, arguments) = reader.split_first()?;
-        let files = files(folder, "", ".jfr");
+        let files = recordings(folder);
         if files.is_empty() {
             return None;
         }
@@ -228,9 +237,28 @@ impl Runner<'_> {
     }
 }
 
+/// The recording of a JVM that ended well; of another one, the chunks that JFR had written until then.
+fn recordings(folder: &Path) -> Vec<PathBuf> {
+    let whole = |path: &PathBuf| path.metadata().is_ok_and(|facts| facts.len() > 0);
+    let mut found: Vec<PathBuf> = files(folder, "", ".jfr")
+        .into_iter()
+        .filter(whole)
+        .collect();
+    if found.is_empty() {
+        // One folder for each JVM.
+        for jvm in files(&folder.join(REPOSITORY), "", "") {
+            found.extend(files(&jvm, "", ".jfr").into_iter().filter(whole));
+        }
+    }
+    found
+}
+
 /// Whether nobody will want to see more of a cell than its numbers.
 fn is_dull(result: &CellResult) -> bool {
-    result.verdict == Verdict::Pass && result.warnings.is_empty()
+    // A clock that gives less than was asked for is said, and there is no more to see.
+    let slow = sampling_warning(&result.sampling, asked(&result.cell));
+    let told = |warning: &String| Some(warning) == slow.as_ref();
+    result.verdict == Verdict::Pass && result.warnings.iter().all(told)
 }
 
 /// How long a plan takes, roughly.

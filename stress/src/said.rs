@@ -79,7 +79,10 @@ impl Said {
                 if rounds > self.end.rounds || self.progress.is_none() {
                     self.progress = Some(now);
                 }
-                self.end.rounds = rounds.or(self.end.rounds);
+                // Progress counts parts of rounds, too; the end has the number.
+                if !self.end.done {
+                    self.end.rounds = rounds.or(self.end.rounds);
+                }
             }
             "antagonist" => {
                 if let Some((name, count)) = rest.rsplit_once(' ')
@@ -96,14 +99,14 @@ impl Said {
             "unsupported" => self.unsupported = Some(rest.to_owned()),
             "done" => {
                 self.end.done = true;
-                let number = |name: &str| {
+                let field = |name: &str| {
                     let mut fields = rest.split(' ');
-                    let value =
-                        fields.find_map(|field| field.strip_prefix(name)?.strip_prefix('='));
-                    value.and_then(|value| value.parse().ok())
+                    fields.find_map(|field| field.strip_prefix(name)?.strip_prefix('='))
                 };
+                let number = |name: &str| field(name).and_then(|value| value.parse().ok());
                 self.end.rounds = number("rounds").or(self.end.rounds);
                 self.end.checks = number("checks");
+                self.end.seconds = field("seconds").and_then(|value| value.parse().ok());
             }
             _ => {}
         }
@@ -139,11 +142,12 @@ mod tests {
             "walkfuzz: antagonist deopt 1234",
             "walkfuzz: antagonist nonsense",
             "walkfuzz: done rounds=9 checks=18 seconds=1.5",
+            "walkfuzz: progress 360",
         ] {
             said.line(line, now);
         }
         assert_eq!(said.end.rounds, Some(9));
-        assert_eq!(said.end.checks, Some(18));
+        assert_eq!((said.end.checks, said.end.seconds), (Some(18), Some(1.5)));
         assert_eq!(said.end.antagonists, [("deopt".to_owned(), 1234)]);
         assert!(said.end.done && said.end.wrong.is_none());
         said.line("walkfuzz: wrong sort: expected 4, got 5", now);

@@ -1,13 +1,13 @@
 //! The JVMs of a matrix: which of its JDKs are here, and which options each of them takes.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::process::{Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 
 use walkfuzz_jvm::{Jdk, JvmOptions, Places};
 
 use crate::cell::Cell;
-use crate::launch::{collector, flag_options};
+use crate::launch::{collector, flag_options, modules};
 use crate::profile::Profile;
 
 /// A JDK's version and options.
@@ -23,6 +23,8 @@ pub struct Subjects {
     pub missing: Vec<String>,
     /// What each JVM said to options.
     answers: Mutex<HashMap<Question, Answer>>,
+    /// The modules of each runtime.
+    modules: Mutex<HashMap<String, HashSet<String>>>,
 }
 
 impl Subjects {
@@ -80,6 +82,12 @@ impl Subjects {
     #[must_use]
     pub fn refuses(&self, cell: &Cell, profile: &Profile) -> Option<String> {
         let jdk = self.named(&cell.jdk)?;
+        let lacks = modules(cell)
+            .into_iter()
+            .find(|module| !self.has_module(jdk, module));
+        if let Some(module) = lacks {
+            return Some(format!("JDK {} has no module {module}", cell.jdk));
+        }
         let plain = JvmOptions::new(jdk.clone());
         let mut options = plain.clone();
         options.collector = match collector(&cell.collector) {
@@ -105,6 +113,21 @@ impl Subjects {
             "JDK {} does not take the flags {}: {why}",
             cell.jdk, cell.flags
         ))
+    }
+
+    /// Whether a runtime has a module; all of them if it does not say.
+    fn has_module(&self, jdk: &Jdk, module: &str) -> bool {
+        let version = jdk.version.to_string();
+        let mut known = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
+        let modules = known.entry(version).or_insert_with(|| {
+            let mut command = Command::new(jdk.home.join("bin/java"));
+            let said = command.arg("--list-modules").stdin(Stdio::null()).output();
+            let said = said.map(|output| output.stdout).unwrap_or_default();
+            let said = String::from_utf8_lossy(&said).into_owned();
+            let names = said.lines().filter_map(|line| line.split('@').next());
+            names.map(str::to_owned).collect()
+        });
+        modules.is_empty() || modules.contains(module)
     }
 
     fn answer(&self, jdk: &Jdk, arguments: Vec<String>) -> Answer {

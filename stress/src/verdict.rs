@@ -25,6 +25,8 @@ pub struct Evidence<'a> {
     pub minimum: Minimum,
     /// Whether the cell perturbs contexts.
     pub perturbs: bool,
+    /// Whether nobody samples: there is only the program to judge.
+    pub unsampled: bool,
     /// Whether its collector frees nothing, so that memory runs out sooner or later.
     pub frees_nothing: bool,
 }
@@ -40,6 +42,10 @@ pub fn judge(evidence: &Evidence<'_>) -> (Verdict, String) {
     }
     match doubt(evidence) {
         Some(reason) => (Verdict::Unknown, reason),
+        None if evidence.unsampled => (
+            Verdict::Outside,
+            "nobody sampled: what sampled cells are compared with".to_owned(),
+        ),
         None => {
             let walks = evidence
                 .numbers
@@ -85,7 +91,8 @@ fn failure(evidence: &Evidence<'_>) -> Option<(Verdict, String)> {
         ProcessOutcome::CrashInWalk => fail("the JVM crashed in a walk"),
         ProcessOutcome::CrashAfterRecovery => fail("the JVM crashed after a recovery"),
         ProcessOutcome::CrashElsewhere => fail("the JVM crashed outside any walk"),
-        ProcessOutcome::Hang => fail("the program stood still"),
+        ProcessOutcome::Hang if !evidence.workload.began() => None,
+        ProcessOutcome::Hang => Some((Verdict::Fail, format!("the program {words}"))),
         ProcessOutcome::Clean
         | ProcessOutcome::Retired
         | ProcessOutcome::Interrupted
@@ -147,6 +154,12 @@ fn doubt(evidence: &Evidence<'_>) -> Option<String> {
     match process.outcome {
         ProcessOutcome::Clean | ProcessOutcome::Retired => {}
         ProcessOutcome::OutOfMemory if natural_end => {}
+        ProcessOutcome::Hang => {
+            return Some(format!(
+                "it {} before its first words: a hang, or a slow start on a busy machine; its output ends with its threads",
+                process.words
+            ));
+        }
         ProcessOutcome::TimeOut => {
             return Some("its time was up before the program was done".to_owned());
         }
@@ -154,22 +167,8 @@ fn doubt(evidence: &Evidence<'_>) -> Option<String> {
         ProcessOutcome::Interrupted => return Some("interrupted".to_owned()),
         _ => return Some(format!("no crash log, and the JVM {}", process.words)),
     }
-    let Some(numbers) = evidence.numbers else {
-        return Some("the JVM left no record: the sampler did not load".to_owned());
-    };
-    let Minimum { walks, frames } = evidence.minimum;
-    let made = numbers.untouched;
-    if made.walks < walks {
-        return Some(format!("vacuous: {} walks, {walks} are needed", made.walks));
-    }
-    let share = KOfN::new(made.frames, made.walks).share().unwrap_or(0.0);
-    if share < frames {
-        return Some(format!(
-            "vacuous: {} of {} walks gave frames, {:.0} % are needed",
-            made.frames,
-            made.walks,
-            100.0 * frames
-        ));
+    if let Some(reason) = vacuous(evidence).filter(|_| !evidence.unsampled) {
+        return Some(reason);
     }
     if evidence.tells && !evidence.workload.done && !natural_end {
         return Some("the program ended without saying that it is done".to_owned());
@@ -178,6 +177,34 @@ fn doubt(evidence: &Evidence<'_>) -> Option<String> {
         return Some("the program checked no result".to_owned());
     }
     None
+}
+
+/// Why a cell's walks prove nothing, if they do not.
+fn vacuous(evidence: &Evidence<'_>) -> Option<String> {
+    let Some(numbers) = evidence.numbers else {
+        return Some("the JVM left no record: the sampler did not load".to_owned());
+    };
+    let Minimum { walks, frames } = evidence.minimum;
+    let made = numbers.untouched;
+    if made.walks < walks {
+        let end = match evidence.process.outcome {
+            ProcessOutcome::OutOfMemory => ", when memory had run out",
+            _ => "",
+        };
+        return Some(format!(
+            "vacuous: {} walks{end}, {walks} are needed",
+            made.walks
+        ));
+    }
+    let share = KOfN::new(made.frames, made.walks).share().unwrap_or(0.0);
+    (share < frames).then(|| {
+        format!(
+            "vacuous: {} of {} walks gave frames, {:.0} % are needed",
+            made.frames,
+            made.walks,
+            100.0 * frames
+        )
+    })
 }
 
 /// What is odd about the samples, if anything is.
@@ -208,6 +235,7 @@ mod tests {
         workload: WorkloadEnd,
         findings: Vec<CellFinding>,
         perturbs: bool,
+        unsampled: bool,
         frees_nothing: bool,
     }
 
@@ -229,6 +257,7 @@ mod tests {
                 },
                 findings: Vec::new(),
                 perturbs: false,
+                unsampled: false,
                 frees_nothing: false,
             }
         }
@@ -252,6 +281,7 @@ mod tests {
                     frames: 0.2,
                 },
                 perturbs: self.perturbs,
+                unsampled: self.unsampled,
                 frees_nothing: self.frees_nothing,
             })
         }
@@ -269,6 +299,7 @@ mod tests {
                 versions: versions.to_owned(),
             }],
             evidence: None,
+            registers: Vec::new(),
         }
     }
 
@@ -328,6 +359,22 @@ mod tests {
         ] {
             unknown(&|c| c.outcome = outcome);
         }
+        let slow = unknown(&|c| {
+            c.outcome = ProcessOutcome::Hang;
+            c.workload.done = false;
+        });
+        assert!(slow.contains("before its first words"), "{slow}");
+    }
+
+    #[test]
+    fn who_is_not_sampled_is_judged_by_its_work_alone() {
+        let mut case = Case::good();
+        (case.unsampled, case.numbers) = (true, None);
+        assert_eq!(case.judged().0, Verdict::Outside);
+        case.workload.done = false;
+        assert_eq!(case.judged().0, Verdict::Unknown);
+        case.outcome = ProcessOutcome::CrashElsewhere;
+        assert_eq!(case.judged().0, Verdict::Fail);
     }
 
     #[test]
@@ -349,6 +396,10 @@ mod tests {
         ] {
             fails(&|c| c.outcome = outcome);
         }
+        fails(&|c| {
+            c.outcome = ProcessOutcome::Hang;
+            (c.workload.done, c.workload.rounds) = (false, Some(3));
+        });
         assert!(
             fails(&|c| c.workload.wrong = Some("expected 4, got 5".to_owned()))
                 .contains("expected 4")

@@ -300,10 +300,14 @@ impl Running {
             return;
         };
         let options = &self.sampler.options;
-        let each = self.totals().cpu / (options.interval.as_nanos() as u64).max(1);
-        let requested = each * options.clocks.len() as u64;
-        let drops = self.sampler.drops.load(Relaxed);
-        for (counter, value) in [(Counter::Requested, requested), (Counter::Drops, drops)] {
+        let cpu = self.totals().cpu;
+        let each = cpu / (options.interval.as_nanos() as u64).max(1);
+        let ticks = u128::from(cpu) * u128::from(self.sampler.recorder.tick_hz()) / 1_000_000_000;
+        for (counter, value) in [
+            (Counter::Requested, each * options.clocks.len() as u64),
+            (Counter::Drops, self.sampler.drops.load(Relaxed)),
+            (Counter::TotalTicks, ticks as u64),
+        ] {
             lane.add(counter, value.saturating_sub(lane.counter(counter)));
         }
         self.sampler.recorder.alive();

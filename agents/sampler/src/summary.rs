@@ -121,7 +121,7 @@ impl Summary {
             .map_err(std::io::Error::from)
             .and_then(|text| std::fs::write(&path, text));
         if let Err(error) = written {
-            eprintln!("walkfuzz-sampler: cannot write {}: {error}", path.display());
+            eprintln!("walkfuzz: cannot write {}: {error}", path.display());
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::layout::{
     SLOT_FAULT, SLOT_FRAMES, SLOT_HANG, SLOT_WRONG_FRAMES, TALLIES, code_slot, hash_start,
     little_endian, mix,
 };
-use crate::outcome::WalkOutcome;
+use crate::outcome::{FaultRecord, WalkOutcome};
 
 /// A walker's place in the record's table: the position in [`crate::Options::walkers`].
 ///
@@ -323,6 +323,7 @@ impl Lane {
                 set(&last.pc, fault.pc.0);
                 set(&last.address, fault.address.0);
                 last.walk.store(number, Ordering::Release);
+                self.count_fault(fault, meta.is_perturbed());
                 SLOT_FAULT
             }
             WalkOutcome::Hang => {
@@ -339,6 +340,33 @@ impl Lane {
         set(&recent.meta, meta.with_outcome(outcome).0);
         slot.sequence
             .store(sequence.wrapping_add(1), Ordering::Release);
+    }
+
+    /// Counts a fault at its place. Places that find no room are in the tallies alone.
+    #[cold]
+    fn count_fault(&self, fault: &FaultRecord, perturbed: bool) {
+        let place = self
+            .0
+            .faults
+            .iter()
+            .find(|place| matches!(get(&place.pc), pc if pc == 0 || pc == fault.pc.0));
+        let Some(place) = place else {
+            return;
+        };
+        if get(&place.pc) == 0 {
+            let signal = u64::from(fault.signal.cast_unsigned()) << 32;
+            set(
+                &place.signal_code,
+                signal | u64::from(fault.code.cast_unsigned()),
+            );
+            place.pc.store(fault.pc.0, Ordering::Release);
+        }
+        let counts = if perturbed {
+            &place.perturbed
+        } else {
+            &place.untouched
+        };
+        add(counts, 1);
     }
 
     /// Counts a control walk; the walk itself goes through [`Lane::begin_walk`] and [`Lane::end_walk`] like any other.

@@ -124,6 +124,21 @@ pub struct InputRecord {
     pub intact: bool,
 }
 
+/// Faults at one place, from which the guard recovered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct FaultPlace {
+    /// Where.
+    pub pc: Pc,
+    /// Signal of the first.
+    pub signal: i32,
+    /// Its `si_code`.
+    pub code: i32,
+    /// In walks of untouched contexts.
+    pub untouched: u64,
+    /// In walks of perturbed ones.
+    pub perturbed: u64,
+}
+
 /// One lane.
 #[derive(Clone, Debug)]
 pub struct LaneRecord {
@@ -141,6 +156,8 @@ pub struct LaneRecord {
     pub recent: Vec<PastWalk>,
     /// The last fault that the guard recovered from, with its walk's number.
     pub last_fault: Option<(u64, FaultRecord)>,
+    /// Faults by place, for the first 16 places of the lane; the tallies have all of them.
+    pub faults: Vec<FaultPlace>,
     /// The last input.
     pub input: Option<InputRecord>,
     /// Per walker, untouched (`false`) and perturbed (`true`), those that counted anything.
@@ -197,11 +214,24 @@ impl LaneRecord {
             open: open_walk(index, &block.in_flight, arch, damage),
             recent: recent(block),
             last_fault: (fault.walk != 0).then_some((fault.walk, last_fault)),
+            faults: faults(block),
             input: input(index, &block.input, damage),
             tallies,
             counters: block.counters.to_vec(),
         }
     }
+}
+
+fn faults(block: &LaneBlock<u64>) -> Vec<FaultPlace> {
+    let used = block.faults.iter().filter(|place| place.pc != 0);
+    used.map(|place| FaultPlace {
+        pc: Pc(place.pc),
+        signal: (place.signal_code >> 32) as i32,
+        code: place.signal_code as i32,
+        untouched: place.untouched,
+        perturbed: place.perturbed,
+    })
+    .collect()
 }
 
 fn blob_kind(meta: Meta) -> Option<BlobKind> {

@@ -12,7 +12,7 @@ use crate::buckets::{DEPTH_BUCKETS, LATENCY_BUCKETS};
 /// The first eight bytes of a record. Read as a word it also tells the byte order.
 pub const MAGIC: [u8; 8] = *b"WALKREC1";
 /// Changes whenever a field moves or changes its meaning.
-pub const LAYOUT_VERSION: u32 = 1;
+pub const LAYOUT_VERSION: u32 = 2;
 /// Bytes before the first lane.
 pub const HEADER_BYTES: usize = 4096;
 /// Where the mutable part of the header begins.
@@ -33,6 +33,8 @@ pub const COUNTERS: usize = 32;
 pub const CODE_SLOTS: usize = 40;
 /// Tallies of one lane: each walker's untouched walks, then its perturbed ones.
 pub const TALLIES: usize = MAX_WALKERS * 2;
+/// Places of faults that a lane counts by themselves.
+pub const FAULT_PLACES: usize = 16;
 
 /// One walker of the header's table.
 #[derive(Clone, Copy, Pod, Zeroable)]
@@ -140,6 +142,18 @@ pub(crate) struct LastFault<W> {
     pub(crate) spare: [W; 4],
 }
 
+/// Faults at one place, from which the guard recovered.
+#[derive(Clone, Copy)]
+#[repr(C)]
+pub(crate) struct FaultPlace<W> {
+    /// 0: free. Written last.
+    pub(crate) pc: W,
+    /// Of the first: signal in the upper half, `si_code` in the lower.
+    pub(crate) signal_code: W,
+    pub(crate) untouched: W,
+    pub(crate) perturbed: W,
+}
+
 /// One of the last walks.
 #[derive(Clone, Copy)]
 #[repr(C)]
@@ -185,6 +199,7 @@ pub(crate) struct LaneBlock<W> {
     pub(crate) input: Input<W>,
     pub(crate) spare: [W; 4],
     pub(crate) tallies: [Tally<W>; TALLIES],
+    pub(crate) faults: [FaultPlace<W>; FAULT_PLACES],
     pub(crate) tail: [W; 8],
 }
 
@@ -273,9 +288,9 @@ mod tests {
 
     /// docs/record-schema.md and foreign readers rely on these numbers: a change is a new LAYOUT_VERSION.
     #[test]
-    fn offsets_of_version_1() {
+    fn offsets_of_version_2() {
         use std::mem::offset_of;
-        assert_eq!(LAYOUT_VERSION, 1);
+        assert_eq!(LAYOUT_VERSION, 2);
         assert_eq!(offset_of!(FileHeader, lane_count), 32);
         assert_eq!(offset_of!(FileHeader, jvm_build_id), 64);
         assert_eq!(offset_of!(FileHeader, walkers), 192);
@@ -287,7 +302,8 @@ mod tests {
         assert_eq!(offset_of!(LaneBlock<u64>, input), 3072);
         assert_eq!(offset_of!(LaneBlock<u64>, tallies), 7232);
         assert_eq!(size_of::<Tally<u64>>(), 6080);
-        assert_eq!(LANE_BYTES, 104_576);
+        assert_eq!(offset_of!(LaneBlock<u64>, faults), 104_512);
+        assert_eq!(LANE_BYTES, 105_088);
     }
 
     #[test]

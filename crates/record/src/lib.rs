@@ -41,7 +41,7 @@ pub use finding::{Finding, FindingVerdict, KnownMatch, SCHEMA, Sighting, Witness
 pub use fold::{Folded, fold_lines};
 pub use interval::{Interval, KOfN};
 pub use lane::{Counter, Lane, WalkerId};
-pub use lane_record::{InputRecord, LaneRecord, OpenWalk, PastWalk};
+pub use lane_record::{FaultPlace, InputRecord, LaneRecord, OpenWalk, PastWalk};
 pub use outcome::{Breach, FaultRecord, OutcomeKind, ProcessOutcome, WalkOutcome};
 pub use reader::{Damage, Record, RecordReader};
 pub use recorder::{Options, Recorder, WalkerInfo};

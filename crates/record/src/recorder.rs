@@ -72,6 +72,7 @@ pub struct Recorder {
     mapping: Mapping,
     path: PathBuf,
     pid: u32,
+    tick_hz: u64,
 }
 
 impl Recorder {
@@ -101,7 +102,14 @@ impl Recorder {
             mapping,
             path: path.to_path_buf(),
             pid: std::process::id(),
+            tick_hz: options.tick_hz,
         })
+    }
+
+    /// Ticks per second of its times ([`Options::tick_hz`]).
+    #[must_use]
+    pub fn tick_hz(&self) -> u64 {
+        self.tick_hz
     }
 
     /// A lane by number; give each writer its own. Signal-safe.

@@ -391,7 +391,7 @@ fn another_version_is_named() {
     let error = RecordReader::parse(Path::new("test.map"), &bytes).unwrap_err();
     assert_eq!(
         error.to_string(),
-        "record test.map has layout version 99; this program reads 1"
+        "record test.map has layout version 99; this program reads 2"
     );
 }
 

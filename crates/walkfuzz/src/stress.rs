@@ -250,7 +250,7 @@ fn make_plan(
         .limits
         .cells
         .unwrap_or(usize::MAX)
-        .min(most_in(profile));
+        .min(most_in(profile, args.shard.map_or(1, |(_, of)| of)));
     let mut plan = plan(&space, most, args.seed);
     if plan.cells.is_empty() {
         return Err(match plan.impossible.iter().next() {
@@ -268,14 +268,14 @@ fn make_plan(
     Ok(plan)
 }
 
-/// More cells than fit into the budget need no place in the plan.
-fn most_in(profile: &Profile) -> usize {
+/// More cells than fit into the budget of each of so many shards need no place in the plan.
+fn most_in(profile: &Profile, shards: usize) -> usize {
     let Some(budget) = profile.limits.budget else {
         return usize::MAX;
     };
     let cell = profile.limits.sampled.as_secs_f64();
     let cells = budget.as_secs_f64() / cell * profile.limits.jobs as f64;
-    (cells.ceil() as usize).max(1)
+    (cells.ceil() as usize).max(1).saturating_mul(shards)
 }
 
 fn new_facts(args: &StressArgs, profile: &Profile, plan: &Plan) -> StressFacts {

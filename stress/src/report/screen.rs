@@ -137,6 +137,24 @@ fn head(run: Run<'_>, summary: &Summary, screen: &Screen<'_>) -> Vec<String> {
     if !others.is_empty() {
         lines.push(fit(&format!("also      {}", others.join(", ")), COLUMNS));
     }
+    for work in &summary.work {
+        let cell = run.cells.iter().find(|cell| cell.id == work.cell);
+        let Some(cell) = cell.map(|cell| &cell.cell) else {
+            continue;
+        };
+        lines.push(fit(
+            &format!(
+                "work      {} {} {}: {:.2} rounds/s, unsampled {:.2}: time x {:.3}",
+                cell.walker,
+                cell.mode,
+                cell.interval,
+                work.rounds_per_second,
+                work.unsampled,
+                work.slowdown()
+            ),
+            COLUMNS,
+        ));
+    }
     let samples = summary.samples;
     lines.push(fit(
         &format!(

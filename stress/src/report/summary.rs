@@ -10,8 +10,10 @@ use walkfuzz_record::summary::Share;
 use walkfuzz_record::{Code, Generation, KOfN, KnownMatch, ProcessOutcome};
 
 use super::Run;
+use crate::cell::{Cell, Dimension};
 use crate::grade::{Grade, grade};
-use crate::result::{CellResult, Verdict};
+use crate::launch::NO_WALKER;
+use crate::result::{CellResult, RegisterPair, Verdict};
 
 /// Cells by verdict.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize)]
@@ -104,6 +106,8 @@ pub struct FindingGroup {
     pub known: Vec<KnownMatch>,
     /// The first file that shows it, relative to the run's folder.
     pub evidence: Option<String>,
+    /// Of the first that has any: what the walk began from.
+    pub registers: Vec<RegisterPair>,
     /// The command that runs the cell which has it most often.
     pub command: String,
 }
@@ -124,6 +128,59 @@ pub struct Samples {
     pub outside_java: u64,
     /// Faults at SafeFetch, resumed by the JVM.
     pub near_misses: u64,
+}
+
+/// The work of a sampled program beside that of the same one without a sampler.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub struct Work {
+    /// The sampled cell, by [`CellResult::id`].
+    pub cell: String,
+    /// Its rounds of work a second.
+    pub rounds_per_second: f64,
+    /// Those of the same cell without a sampler.
+    pub unsampled: f64,
+}
+
+impl Work {
+    /// Time that a round takes, as a multiple of the time without a sampler.
+    #[must_use]
+    pub fn slowdown(&self) -> f64 {
+        self.unsampled / self.rounds_per_second
+    }
+
+    /// Of all cells that have a counterpart.
+    fn of(cells: &[&CellResult]) -> Vec<Self> {
+        let rate = |cell: &CellResult| {
+            let seconds = cell.workload.seconds.filter(|seconds| *seconds > 0.0)?;
+            let rounds = cell.workload.rounds.filter(|rounds| *rounds > 0)?;
+            Some(rounds as f64 / seconds)
+        };
+        let unsampled = |cell: &&&CellResult| cell.cell.walker == NO_WALKER;
+        let same = |one: &Cell, other: &Cell| {
+            let axes = [
+                Dimension::Jdk,
+                Dimension::Collector,
+                Dimension::Flags,
+                Dimension::Workload,
+                Dimension::Antagonists,
+            ];
+            axes.iter().all(|&axis| one.get(axis) == other.get(axis))
+        };
+        let work = |cell: &&CellResult| {
+            let without = cells
+                .iter()
+                .filter(unsampled)
+                .find(|other| same(&other.cell, &cell.cell))?;
+            Some(Self {
+                cell: cell.id.clone(),
+                rounds_per_second: rate(cell)?,
+                unsampled: rate(without)?,
+            })
+        };
+        let sampled = cells.iter().filter(|cell| !unsampled(cell));
+        sampled.filter_map(work).collect()
+    }
 }
 
 /// What a run amounts to.
@@ -150,6 +207,8 @@ pub struct Summary {
     pub ends: BTreeMap<&'static str, u64>,
     /// Samples.
     pub samples: Samples,
+    /// What sampling cost the programs that also ran without it.
+    pub work: Vec<Work>,
     /// Codes of untouched walks, by generation, the most frequent first.
     pub codes: Vec<CodeShare>,
     /// Findings, the natural ones first, then by how many cells have them.
@@ -175,8 +234,11 @@ impl Summary {
         for cell in &cells {
             counts.add(cell.verdict);
             cell_seconds += cell.seconds;
-            samples.requested += cell.sampling.requested;
-            samples.delivered += cell.sampling.delivered;
+            // Where nobody knows what was requested, there is no share of it.
+            if cell.sampling.requested > 0 {
+                samples.requested += cell.sampling.requested;
+                samples.delivered += cell.sampling.delivered;
+            }
             samples.coalesced += cell.sampling.coalesced;
             samples.dropped += cell.sampling.dropped;
             samples.outside_java += cell.sampling.outside_java;
@@ -210,6 +272,7 @@ impl Summary {
             perturbed_faults: Share::new(perturbed.k, perturbed.of),
             ends,
             samples,
+            work: Work::of(&cells),
             codes: codes(&cells),
             findings: findings(&cells),
         }
@@ -311,6 +374,7 @@ fn findings(cells: &[&CellResult]) -> Vec<FindingGroup> {
                         cells: Vec::new(),
                         known: Vec::new(),
                         evidence: None,
+                        registers: Vec::new(),
                         command: String::new(),
                     };
                     (group, 0)
@@ -323,6 +387,9 @@ fn findings(cells: &[&CellResult]) -> Vec<FindingGroup> {
                 if !group.known.contains(known) {
                     group.known.push(known.clone());
                 }
+            }
+            if group.registers.is_empty() {
+                group.registers.clone_from(&finding.registers);
             }
             if group.evidence.is_none() {
                 let file = finding.evidence.as_ref();

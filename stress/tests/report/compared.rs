@@ -52,6 +52,7 @@ fn crash(cell: &mut CellResult, times: u64) {
         perturbed: false,
         known: Vec::new(),
         evidence: None,
+        registers: Vec::new(),
     });
 }
 

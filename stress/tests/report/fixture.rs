@@ -8,7 +8,8 @@ use walkfuzz_record::{
     Code, Generation, JvmFacts, KnownMatch, MachineFacts, ProcessOutcome, Totals, code_name,
 };
 use walkfuzz_stress::result::{
-    CellFinding, CodeCount, Numbers, ProcessResult, SCHEMA, Sampling, WalkCounts, WorkloadEnd,
+    CellFinding, CodeCount, Numbers, ProcessResult, RegisterPair, SCHEMA, Sampling, WalkCounts,
+    WorkloadEnd,
 };
 use walkfuzz_stress::store::StressFacts;
 use walkfuzz_stress::verdict::{Evidence, judge};
@@ -196,6 +197,7 @@ pub(crate) fn result(cell: &Cell, place: i64, seed: u64) -> CellResult {
     }
     let workload = WorkloadEnd {
         rounds: Some(40 + random.below(100)),
+        seconds: done.then_some(20.0),
         checks: Some(if done { 7 } else { 0 }),
         done,
         wrong: random
@@ -214,6 +216,7 @@ pub(crate) fn result(cell: &Cell, place: i64, seed: u64) -> CellResult {
             frames: 0.2,
         },
         perturbs,
+        unsampled: false,
         frees_nothing: false,
     });
     let warnings = cell.clock.contains("cpu-timer").then(|| {
@@ -371,5 +374,16 @@ fn finding(cell: &Cell, random: &mut Random, natural: bool) -> CellFinding {
         perturbed: !natural,
         known: known.into_iter().collect(),
         evidence: Some("record-4711.map".into()),
+        // As of a walk in which the JVM crashed; a perturbed one differs.
+        registers: vec![RegisterPair {
+            name: "sp".into(),
+            before: "0x00007f0000001000".into(),
+            after: if natural {
+                "0x00007f0000001000"
+            } else {
+                "0x00007f0000001008"
+            }
+            .into(),
+        }],
     }
 }

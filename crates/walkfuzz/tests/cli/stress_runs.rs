@@ -161,6 +161,77 @@ fn a_users_program_is_sampled_where_it_stands() {
     assert!(said.contains(again), "as it can be pasted: {said}");
 }
 
+/// Neither that another JVM's sampler was refused nor what a program says of itself makes a crash or a wrong result anything less.
+#[test]
+fn a_failure_is_one_whatever_else_is_said() {
+    let Some(place) = Place::new() else { return };
+    let java = place.jdk.home.join("bin/java").display().to_string();
+    let said = |run: &str, script: &str| {
+        let (code, report) = place.command(&["--fail", "--runs", run], script);
+        let cell = &report["cells"][0];
+        assert_eq!(
+            (code, cell["verdict"].as_str()),
+            (1, Some("fail")),
+            "{report:#}"
+        );
+        cell.clone()
+    };
+    let refused = format!("'{java}' -agentpath:$WALKFUZZ_SAMPLER=record=r.map,clok=x -version");
+    let work = place.java("queens --seconds 60 2>&1");
+    let crash = format!(
+        "mkfifo f; {work} >f & pid=$!; (grep -m1 'progress 1'; kill -SEGV $pid; cat) <f; wait $pid; {refused}"
+    );
+    let crashed = said("crash", &crash);
+    assert!(
+        crashed["reason"].as_str().unwrap().contains("SIGSEGV"),
+        "{crashed:#}"
+    );
+    let log = crashed["process"]["crash-log"].as_str().unwrap();
+    let cell = place
+        .run("crash")
+        .join("cells")
+        .join(crashed["id"].as_str().unwrap());
+    assert!(fs::metadata(cell.join(log)).unwrap().len() > 1_000);
+
+    let wrong = said(
+        "wrong",
+        "echo 'walkfuzz: wrong sum: expected 4 got 5'; echo 'walkfuzz: unsupported here: so it says'",
+    );
+    assert_eq!(wrong["reason"], "wrong result: sum: expected 4 got 5");
+}
+
+/// Of a JVM that ends well its recording, of one whose memory runs out what it had recorded until then.
+#[test]
+fn flight_recordings_are_read_whatever_becomes_of_the_jvm() {
+    let Some(place) = Place::new() else { return };
+    place.profile(
+        "jfr.toml",
+        "inherits = \"tiny\"\n[limits]\nsampled = \"4s\"\n[matrix]\nwalker = [\"jfr-execution\"]\nmode = [\"bare\"]\n\
+         workload = [\"streams\"]\nclock = [\"timer\"]\ncollector = [\"serial\", \"epsilon\"]\n",
+    );
+    let output = place
+        .stress(&["--profile", "jfr.toml", "--keep", "--json"])
+        .output()
+        .unwrap();
+    let report = json(&output.stdout);
+    let cells = report["cells"].as_array().unwrap();
+    assert_eq!(cells.len(), 2, "{report:#}");
+    for cell in cells {
+        assert!(
+            cell["untouched"]["frames"].as_u64().unwrap() > 20,
+            "{cell:#}"
+        );
+        let dies = cell["cell"]["collector"] == "epsilon";
+        let outcome = if dies { "out-of-memory" } else { "clean" };
+        assert_eq!(cell["process"]["outcome"], outcome, "{cell:#}");
+        let folder = place
+            .run("runs")
+            .join("cells")
+            .join(cell["id"].as_str().unwrap());
+        assert!(!folder.join("repository").exists() && !folder.join("tmp").exists());
+    }
+}
+
 #[test]
 fn programs_that_misbehave_are_told_apart_and_leave_nothing() {
     let Some(place) = Place::new() else { return };

@@ -148,7 +148,18 @@ fn facts(facts: &StressFacts, summary: &Summary) -> Markup {
             dt { "plan" } dd {
                 "seed " (facts.seed) ", " (count(facts.plan.len() as u64)) " cells of " (count(facts.points))
                 " points, " (count(facts.pairs.0)) " of " (count(facts.pairs.1)) " pairs of values"
-                @for (why, points) in &facts.impossible { "; " (count(*points)) " points left out: " (why) }
+                @if !facts.impossible.is_empty() {
+                    details {
+                        summary { (count(facts.impossible.iter().map(|(_, points)| points).sum())) " points left out" }
+                        ul { @for (why, points) in &facts.impossible { li { (count(*points)) ": " (why) } } }
+                    }
+                }
+            }
+            @for work in &summary.work {
+                dt { "work" } dd {
+                    a href={"#c-" (work.cell)} { (work.cell) } ": " (format!("{:.2}", work.rounds_per_second)) " rounds a second, "
+                    (format!("{:.2}", work.unsampled)) " without sampling: a round takes " (format!("{:.3}", work.slowdown())) " of its time"
+                }
             }
             dt { "command" } dd { code { (facts.command.join(" ")) } }
         }
@@ -178,6 +189,17 @@ fn findings(groups: &[FindingGroup], cells: &[&CellResult], files: Files<'_>) ->
                 }
                 @if let Some(file) = &group.evidence {
                     p { "Evidence: " a href=(files.of(file)) { code { (file) } } }
+                }
+                @if !group.registers.is_empty() {
+                    div .wide tabindex="0" role="region" aria-label="Registers of the walk" {
+                        table {
+                            caption { "What the walk began from" }
+                            tr { th scope="col" { "register" } th scope="col" { "delivered" } th scope="col" { "walked" } }
+                            @for pair in &group.registers {
+                                tr { th scope="row" { (pair.name) } td { code { (pair.before) } } td { code { (pair.after) } } }
+                            }
+                        }
+                    }
                 }
                 pre tabindex="0" { (group.command) }
             }
