@@ -132,4 +132,13 @@ fn any_folder_will_do_for_a_program_of_ones_own() {
     assert_eq!((code, &cell["verdict"]), (0, &"fail".into()), "{cell:#}");
     assert_ne!(cell["process"]["crash-log"], Value::Null, "{cell:#}");
     assert!(cell["untouched"]["walks"].as_u64() > Some(0), "{cell:#}");
+    // A file does not start its command, but shows it, as it can be pasted.
+    let thing = format!(
+        "{}:{}",
+        place.run(odd).display(),
+        cell["id"].as_str().unwrap()
+    );
+    let again = cell["command"].as_str().unwrap();
+    assert!(again.contains(" --filter 'jdk=own & "), "{again}");
+    fails(place.walkfuzz().args(["repro", &thing]), 2, again);
 }

@@ -157,8 +157,6 @@ fn a_users_program_is_sampled_where_it_stands() {
     );
     let refused = place.walkfuzz().args(["repro", &thing]).output().unwrap();
     assert_eq!(refused.status.code(), Some(2));
-    let said = String::from_utf8_lossy(&refused.stderr);
-    assert!(said.contains(again), "as it can be pasted: {said}");
 }
 
 /// Neither that another JVM's sampler was refused nor what a program says of itself makes a crash or a wrong result anything less.
