@@ -198,13 +198,13 @@ fn a_failure_is_one_whatever_else_is_said() {
     assert_eq!(wrong["reason"], "wrong result: sum: expected 4 got 5");
 }
 
-/// Of a JVM that ends well its recording, of one whose memory runs out what it had recorded until then.
+/// Of a JVM that ends well its recording, of one whose memory runs out what it had recorded until then: JFR writes every second.
 #[test]
 fn flight_recordings_are_read_whatever_becomes_of_the_jvm() {
     let Some(place) = Place::new() else { return };
     place.profile(
         "jfr.toml",
-        "inherits = \"tiny\"\n[limits]\nsampled = \"4s\"\n[matrix]\nwalker = [\"jfr-execution\"]\nmode = [\"bare\"]\n\
+        "inherits = \"tiny\"\n[limits]\nsampled = \"6s\"\nheap = \"400m\"\n[matrix]\nwalker = [\"jfr-execution\"]\nmode = [\"bare\"]\n\
          workload = [\"streams\"]\nclock = [\"timer\"]\ncollector = [\"serial\", \"epsilon\"]\n",
     );
     let output = place
