@@ -40,7 +40,10 @@ pub(crate) fn run(args: &StressArgs) -> Result<(), Failure> {
     let Some(resumed) = &args.resume else {
         return run_cells(args, None);
     };
-    let folder = StressFolder::open(resumed)?;
+    // Cells run elsewhere, and their records are named from there.
+    let folder = StressFolder::open(resumed)?.absolute()?;
+    // Held until the end.
+    let _lock = (!args.dry_run).then(|| folder.lock()).transpose()?;
     let args = resumed_args(args, &folder.facts()?);
     run_cells(&args, Some(folder))
 }
@@ -88,23 +91,30 @@ fn run_cells(args: &StressArgs, resumed: Option<StressFolder>) -> Result<(), Fai
         eprintln!("walkfuzz: left out: {missing}");
     }
     let (plan, cells) = match &facts {
-        Some(facts) => (Plan::default(), facts.plan.clone()),
+        Some(facts) => (planned(facts), facts.plan.clone()),
         None => {
             let plan = make_plan(args, &profile, &filter, &subjects, &workloads)?;
             let cells = plan.cells.clone();
             (plan, cells)
         }
     };
+    let done = match &resumed {
+        Some(folder) => folder.finished()?.cells,
+        None => Vec::new(),
+    };
+    let left = without(&cells, &done);
+    let is_finished = facts.is_some_and(|facts| facts.finished.is_some());
     if args.dry_run {
-        return dry_run(args, &profile, &plan, &cells);
+        return dry_run(args, &profile, &plan, &left);
     }
     let sampler = sampler::find()?;
-    let folder = match resumed {
-        // Cells run elsewhere, and their records are named from there.
-        Some(folder) => folder.absolute()?,
+    let (folder, _lock) = match resumed {
+        Some(folder) => (folder, None),
         None => {
             let runs = std::path::absolute(&args.runs).unwrap_or_else(|_| args.runs.clone());
-            StressFolder::create(&runs, &new_facts(args, &profile, &plan))?
+            let folder = StressFolder::create(&runs, &new_facts(args, &profile, &plan))?;
+            let lock = folder.lock()?;
+            (folder, Some(lock))
         }
     };
     let driver = Driver {
@@ -115,8 +125,9 @@ fn run_cells(args: &StressArgs, resumed: Option<StressFolder>) -> Result<(), Fai
         args,
         seed: args.seed,
     };
-    let ended = drive(&driver, &folder, &cells)?;
-    if ended != Ended::Interrupted {
+    let ended = drive(&driver, &folder, &left, cells.len())?;
+    // Where nothing was left to do, it ended when it did.
+    if ended != Ended::Interrupted && !(left.is_empty() && is_finished) {
         let mut facts = folder.facts()?;
         facts.finished = Some(Timestamp::now());
         folder.write_facts(&facts)?;
@@ -124,17 +135,36 @@ fn run_cells(args: &StressArgs, resumed: Option<StressFolder>) -> Result<(), Fai
     conclude(args, &folder, ended)
 }
 
-/// Runs the cells that have no result yet.
-fn drive(driver: &Driver<'_>, folder: &StressFolder, cells: &[Cell]) -> Result<Ended, Failure> {
-    let finished = folder.finished()?.cells;
-    let done: HashSet<&str> = finished.iter().map(|cell| cell.id.as_str()).collect();
-    let left: Vec<Cell> = cells
+/// The cells that have no result yet.
+fn without(cells: &[Cell], done: &[CellResult]) -> Vec<Cell> {
+    let done: HashSet<&str> = done.iter().map(|cell| cell.id.as_str()).collect();
+    let left = cells
         .iter()
-        .filter(|cell| !done.contains(cell.id().as_str()))
-        .cloned()
-        .collect();
+        .filter(|cell| !done.contains(cell.id().as_str()));
+    left.cloned().collect()
+}
+
+/// The plan that a run was started with.
+fn planned(facts: &StressFacts) -> Plan {
+    Plan {
+        cells: facts.plan.clone(),
+        points: facts.points,
+        pairs: facts.pairs.1 as usize,
+        covered: facts.pairs.0 as usize,
+        impossible: facts.impossible.iter().cloned().collect(),
+        complete: false,
+    }
+}
+
+/// Runs the cells that are left of `all`.
+fn drive(
+    driver: &Driver<'_>,
+    folder: &StressFolder,
+    left: &[Cell],
+    all: usize,
+) -> Result<Ended, Failure> {
     let _warden = watch()?;
-    let progress = Progress::new(cells.len(), cells.len() - left.len());
+    let progress = Progress::new(all, all - left.len());
     let start = |cell: &Cell, folder: &Path| driver.start(cell, folder);
     let runner = Runner {
         folder,
@@ -145,7 +175,7 @@ fn drive(driver: &Driver<'_>, folder: &StressFolder, cells: &[Cell]) -> Result<E
         hear: &|event| progress.hear(&event),
         keep: driver.args.keep,
     };
-    progress.show_while(|| Ok(runner.run(&left)?))
+    progress.show_while(|| Ok(runner.run(left)?))
 }
 
 /// Makes this process one that ends in good order, and in any case with its cells: a second Ctrl-C ends it at once.
@@ -287,6 +317,10 @@ fn dry_run(
         seconds.div_ceil(60),
         profile.limits.jobs
     );
+    if args.resume.is_some() {
+        let (left, all) = (cells.len(), plan.cells.len());
+        text.push_str(&format!("of the {all} planned, {left} are left\n"));
+    }
     for (why, count) in &plan.impossible {
         text.push_str(&format!("left out {count}: {why}\n"));
     }

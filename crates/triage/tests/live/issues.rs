@@ -7,10 +7,8 @@ use walkfuzz_triage::known_issues::VersionMatch;
 use walkfuzz_triage::{KnownIssues, Query, Signature};
 
 fn committed() -> KnownIssues {
-    KnownIssues::load(
-        PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../ci/known-issues.toml"),
-    )
-    .unwrap()
+    KnownIssues::load(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../ci/known-issues.toml"))
+        .unwrap()
 }
 
 fn matches(

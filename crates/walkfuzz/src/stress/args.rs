@@ -44,7 +44,7 @@ pub(crate) struct StressArgs {
     #[arg(long)]
     pub(crate) seconds: Option<u64>,
     /// At most so many cells.
-    #[arg(long)]
+    #[arg(long, value_parser = at_least_one)]
     pub(crate) cells: Option<usize>,
     /// Of the plan's order, and of what is drawn at random in each cell.
     #[arg(long, default_value_t = 1)]
@@ -88,4 +88,12 @@ pub(crate) struct MergeArgs {
     /// Print the merged results as JSON; everything else goes to stderr.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+fn at_least_one(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(0) => Err("a run has at least 1 cell; --dry-run runs none".to_owned()),
+        Ok(number) => Ok(number),
+        Err(error) => Err(format!("{error}")),
+    }
 }

@@ -70,12 +70,11 @@ impl Driver<'_> {
     /// The user's command, whose JVMs find the sampler in their environment.
     fn command(&self, cell: &Cell, folder: &Path) -> Result<Start, String> {
         let options = launch::sampler_options(cell, folder, self.seed)?;
-        // The JVM splits this variable at blanks, and takes quotes.
-        let tool = format!(
-            "\"-agentpath:{}={options}\" \"-XX:ErrorFile={}/hs_err_pid%p.log\"",
-            self.sampler.display(),
-            folder.display()
-        );
+        let agent = format!("-agentpath:{}={options}", self.sampler.display());
+        // The JVM puts its process id for %p, and % for %%.
+        let folder = folder.display().to_string().replace('%', "%%");
+        let log = format!("-XX:ErrorFile={folder}/hs_err_pid%p.log");
+        let tool = format!("{} {}", one_option(&agent), one_option(&log));
         let theirs = std::env::var(TOOL_OPTIONS).unwrap_or_default();
         let here = std::env::current_dir().map_err(|error| error.to_string())?;
         Ok(Start {
@@ -127,5 +126,22 @@ impl Driver<'_> {
         }
         let words: Vec<String> = words.iter().map(|word| quoted(word)).collect();
         words.join(" ")
+    }
+}
+
+/// An option as the JVM reads it in its environment: it splits at blanks but within quotes, of either kind, and knows no other way to
+/// say a quote than within those of the other kind (`Arguments::parse_options_buffer`).
+fn one_option(text: &str) -> String {
+    format!("\"{}\"", text.replace('"', "\"'\"'\""))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::one_option;
+
+    #[test]
+    fn quotes_are_quoted_by_the_others() {
+        assert_eq!(one_option("a b'c"), "\"a b'c\"");
+        assert_eq!(one_option("a\"b"), r#""a"'"'"b""#);
     }
 }

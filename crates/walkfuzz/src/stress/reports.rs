@@ -169,7 +169,8 @@ impl From<walkfuzz_stress::store::StoreError> for Failure {
             StoreError::Facts { .. }
             | StoreError::Schema { .. }
             | StoreError::NotARun { .. }
-            | StoreError::InUse { .. } => Self::usage(error),
+            | StoreError::InUse { .. }
+            | StoreError::UnderWay { .. } => Self::usage(error),
             error => Self::environment(error),
         }
     }

@@ -123,7 +123,7 @@ impl<'a> Attempt<'a> {
         if original.cell.workload == workload::COMMAND {
             return Err(Failure::usage(format_args!(
                 "cell {id} ran a command of its user's, which is not started from a file; if you trust it: {}",
-                original.command.escape_debug()
+                visible(&original.command)
             )));
         }
         let mut notes = Vec::new();

@@ -1,10 +1,12 @@
 //! What a cell's workload is: one of our own programs, a program on a real library, a benchmark suite's, or the user's own.
 
 use std::collections::BTreeMap;
+use std::io::Read;
 use std::path::{Path, PathBuf};
-use std::process::Command;
+use std::process::{Command, Stdio};
+use std::sync::mpsc::{Receiver, channel};
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use walkfuzz_jvm::{Places, Version, place_jar};
 use walkfuzz_stress::Cell;
@@ -17,6 +19,8 @@ pub(crate) const COMMAND: &str = "command";
 /// The JDK of such a command's cells: whichever it starts.
 pub(crate) const OWN_JDK: &str = "own";
 const MAIN: &str = "walkfuzz.programs.Main";
+/// How long a jar may take to say what it holds.
+const PATIENCE: Duration = Duration::from_secs(60);
 const RECORDING: &str = "walkfuzz.programs.Recording";
 /// Our own programs, built by `scripts/build-workloads`.
 pub(crate) const PROGRAMS_JAR: &[u8] =
@@ -160,7 +164,8 @@ impl Workloads {
                 options: Vec::new(),
                 class_path: Vec::new(),
                 words: words.into_iter().map(str::to_owned).collect(),
-                tells: false,
+                // Iterations, and checks of their results.
+                tells: true,
             });
         }
         let mut class_path = vec![self.jar.clone()];
@@ -244,23 +249,60 @@ fn feature(cell: &Cell) -> u32 {
     Version::parse(&cell.jdk).map_or(0, |version| version.feature())
 }
 
+/// What a program answered on its standard output, and on its standard error.
+struct Answer {
+    text: String,
+    complaint: String,
+}
+
+/// What a program says that ends soon; why it says nothing, behind a comma.
+fn answer(mut command: Command, limit: Duration) -> Result<Answer, String> {
+    let began = Instant::now();
+    let mut child = command
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .map_err(|error| format!("it cannot be started: {error}"))?;
+    let (text, complaint) = (heard(child.stdout.take()), heard(child.stderr.take()));
+    let left = || limit.saturating_sub(began.elapsed());
+    // Both ends are closed when it ends, or a moment before.
+    let heard = (text.recv_timeout(left()), complaint.recv_timeout(left()));
+    let _ = child.kill();
+    let _ = child.wait();
+    match heard {
+        (Ok(text), Ok(complaint)) => Ok(Answer { text, complaint }),
+        _ => Err(format!("it has no answer after {} s", limit.as_secs())),
+    }
+}
+
+/// All that comes out of a pipe, when nothing more can come.
+fn heard(pipe: Option<impl Read + Send + 'static>) -> Receiver<String> {
+    let (tell, told) = channel();
+    std::thread::spawn(move || {
+        let mut said = Vec::new();
+        if let Some(mut pipe) = pipe {
+            let _ = pipe.read_to_end(&mut said);
+        }
+        // Who asked may have given up.
+        let _ = tell.send(String::from_utf8_lossy(&said).into_owned());
+    });
+    told
+}
+
 /// What the programs' jar says that it holds.
 fn list(java: &Path, jar: &Path) -> Result<BTreeMap<String, Entry>, Failure> {
-    let output = Command::new(java)
-        .arg("-cp")
-        .arg(jar)
-        .args([MAIN, "--list"])
-        .output()
-        .map_err(|error| {
-            Failure::environment(format_args!("cannot start {}: {error}", java.display()))
-        })?;
-    let text = String::from_utf8_lossy(&output.stdout);
+    let mut command = Command::new(java);
+    command.arg("-cp").arg(jar).args([MAIN, "--list"]);
+    let Answer { text, complaint } = answer(command, PATIENCE).map_err(|why| {
+        Failure::environment(format_args!("{} lists no program: {why}", jar.display()))
+    })?;
     let entries: BTreeMap<String, Entry> = text.lines().filter_map(entry).collect();
     if entries.is_empty() {
         return Err(Failure::environment(format_args!(
             "{} lists no program: {}",
             jar.display(),
-            String::from_utf8_lossy(&output.stderr).trim()
+            complaint.trim()
         )));
     }
     Ok(entries)
@@ -288,14 +330,15 @@ impl Suite {
                 jar.display()
             )));
         }
-        let output = Command::new(java)
-            .arg("-jar")
-            .arg(jar)
-            .arg(list)
-            .output()
-            .map_err(Failure::environment)?;
-        let said = String::from_utf8_lossy(&output.stdout);
-        let names: Vec<String> = said.split_whitespace().map(str::to_owned).collect();
+        let mut command = Command::new(java);
+        command.arg("-jar").arg(jar).arg(list);
+        let said = answer(command, PATIENCE).map_err(|why| {
+            Failure::usage(format_args!(
+                "{} is no jar of {name}: asked for its benchmarks ({list}), {why}",
+                jar.display()
+            ))
+        })?;
+        let names: Vec<String> = said.text.split_whitespace().map(str::to_owned).collect();
         if !names.iter().any(|name| name == sign) {
             return Err(Failure::usage(format_args!(
                 "{} is no jar of {name}: asked for its benchmarks ({list}), it does not name {sign}",
@@ -304,5 +347,30 @@ impl Suite {
         }
         let jar = std::path::absolute(jar).map_err(Failure::environment)?;
         Ok(Self { jar, names })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn who_has_no_answer_is_not_waited_for() {
+        let ask = |script: &str, limit| {
+            let mut command = Command::new("sh");
+            command.args(["-c", script]);
+            answer(command, limit)
+        };
+        let said = ask("echo one two; echo no >&2", PATIENCE).unwrap();
+        assert_eq!(
+            (said.text.as_str(), said.complaint.as_str()),
+            ("one two\n", "no\n")
+        );
+        let began = Instant::now();
+        for silent in ["exec sleep 60", "sleep 5 & echo one"] {
+            let why = ask(silent, Duration::from_secs(1)).err();
+            assert_eq!(why.as_deref(), Some("it has no answer after 1 s"));
+        }
+        assert!(began.elapsed() < Duration::from_secs(30));
     }
 }

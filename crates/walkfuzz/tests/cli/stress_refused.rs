@@ -30,6 +30,12 @@ fn what_names_no_profile_or_filter_is_told_before_anything_starts() {
     fs::write(home.path().join("tiny.toml"), TINY).unwrap();
     let filter = ["--profile", "tiny.toml", "--filter", "jdk ="];
     stress(&filter, "the filter `jdk =` is wrong");
+    stress(&["--cells", "0"], "a run has at least 1 cell");
+    fs::write(home.path().join("none.toml"), "[limits]\ncells = 0\n").unwrap();
+    stress(
+        &["--profile", "none.toml"],
+        "none.toml: TOML parse error at line 2, column 9",
+    );
     assert!(!home.path().join("walkfuzz-runs").exists());
 }
 

@@ -2,29 +2,15 @@
 
 use std::fs;
 use std::io::Write as _;
-use std::path::Path;
-use std::process::{Child, Command as Program, Stdio};
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::sys::signal::Signal;
 use predicates::str::contains;
 use serde_json::Value;
 use walkfuzz_stress::store::StressFolder;
 
-use crate::stress_support::{Place, lives};
+use crate::stress_support::{Background, Place, lives, until};
 use crate::support::json;
-
-/// Far more than anything here takes; machines may be busy.
-const PATIENCE: Duration = Duration::from_secs(60);
-
-fn until(what: &str, mut holds: impl FnMut() -> bool) {
-    let began = Instant::now();
-    while !holds() {
-        assert!(began.elapsed() < PATIENCE, "{what}");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-}
 
 fn ids(cells: &Value) -> Vec<String> {
     let id = |cell: &Value| cell["id"].as_str().unwrap().to_owned();
@@ -212,13 +198,13 @@ fn a_failure_is_one_whatever_else_is_said() {
     assert_eq!(wrong["reason"], "wrong result: sum: expected 4 got 5");
 }
 
-/// Of a JVM that ends well its recording, of one whose memory runs out what it had recorded until then.
+/// Of a JVM that ends well its recording, of one whose memory runs out what it had recorded until then: JFR writes every second.
 #[test]
 fn flight_recordings_are_read_whatever_becomes_of_the_jvm() {
     let Some(place) = Place::new() else { return };
     place.profile(
         "jfr.toml",
-        "inherits = \"tiny\"\n[limits]\nsampled = \"4s\"\n[matrix]\nwalker = [\"jfr-execution\"]\nmode = [\"bare\"]\n\
+        "inherits = \"tiny\"\n[limits]\nsampled = \"6s\"\nheap = \"400m\"\n[matrix]\nwalker = [\"jfr-execution\"]\nmode = [\"bare\"]\n\
          workload = [\"streams\"]\nclock = [\"timer\"]\ncollector = [\"serial\", \"epsilon\"]\n",
     );
     let output = place
@@ -313,42 +299,6 @@ fn programs_that_misbehave_are_told_apart_and_leave_nothing() {
         reason(&report).starts_with("the sampler did not start: no such option: clok"),
         "{report:#}"
     );
-}
-
-/// A run in the background; its program writes its JVM's pid to the file `pid`.
-struct Background {
-    run: Child,
-    program: String,
-}
-
-impl Background {
-    fn start(place: &Place, script: &str) -> Self {
-        let stress = place.stress(&["--", "sh", "-c", script]);
-        let mut command = Program::new(stress.get_program());
-        command
-            .args(stress.get_args())
-            .current_dir(place.home.path())
-            .stdout(Stdio::null())
-            .stderr(Stdio::piped());
-        for (name, value) in stress.get_envs() {
-            match value {
-                Some(value) => command.env(name, value),
-                None => command.env_remove(name),
-            };
-        }
-        let run = command.spawn().unwrap();
-        let file = place.path("pid");
-        let read = |file: &Path| fs::read_to_string(file).unwrap_or_default();
-        until("the program runs", || read(&file).ends_with('\n'));
-        let program = read(&file).trim().to_owned();
-        fs::remove_file(&file).unwrap();
-        assert!(lives(&program));
-        Self { run, program }
-    }
-
-    fn signal(&self, signal: Signal) {
-        kill(Pid::from_raw(self.run.id().cast_signed()), signal).unwrap();
-    }
 }
 
 #[test]

@@ -2,8 +2,12 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::{Child, Command as Program, Stdio};
+use std::time::{Duration, Instant};
 
 use assert_cmd::Command;
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::Value;
 use tempfile::TempDir;
 use walkfuzz_jvm::Jdk;
@@ -125,4 +129,51 @@ fn sampler() -> PathBuf {
 pub(crate) fn lives(pid: &str) -> bool {
     fs::read_to_string(format!("/proc/{}/stat", pid.trim()))
         .is_ok_and(|stat| !stat.contains(") Z ") && !stat.contains(") X "))
+}
+
+/// Far more than anything here takes; machines may be busy.
+const PATIENCE: Duration = Duration::from_secs(60);
+
+pub(crate) fn until(what: &str, mut holds: impl FnMut() -> bool) {
+    let began = Instant::now();
+    while !holds() {
+        assert!(began.elapsed() < PATIENCE, "{what}");
+        std::thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// A run in the background; its program writes its JVM's pid to the file `pid`.
+pub(crate) struct Background {
+    pub(crate) run: Child,
+    pub(crate) program: String,
+}
+
+impl Background {
+    pub(crate) fn start(place: &Place, script: &str) -> Self {
+        let stress = place.stress(&["--", "sh", "-c", script]);
+        let mut command = Program::new(stress.get_program());
+        command
+            .args(stress.get_args())
+            .current_dir(place.home.path())
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped());
+        for (name, value) in stress.get_envs() {
+            match value {
+                Some(value) => command.env(name, value),
+                None => command.env_remove(name),
+            };
+        }
+        let run = command.spawn().unwrap();
+        let file = place.path("pid");
+        let read = |file: &Path| fs::read_to_string(file).unwrap_or_default();
+        until("the program runs", || read(&file).ends_with('\n'));
+        let program = read(&file).trim().to_owned();
+        fs::remove_file(&file).unwrap();
+        assert!(lives(&program));
+        Self { run, program }
+    }
+
+    pub(crate) fn signal(&self, signal: Signal) {
+        kill(Pid::from_raw(self.run.id().cast_signed()), signal).unwrap();
+    }
 }

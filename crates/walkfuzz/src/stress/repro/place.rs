@@ -12,6 +12,7 @@ use crate::failure::Failure;
 use crate::stress::args::StressArgs;
 use crate::stress::profiles;
 use crate::stress::repro::aim::Aim;
+use crate::visible::visible;
 
 /// The profile that has every default of the command line.
 const PLAIN: [&str; 2] = ["walkfuzz", "stress"];
@@ -136,7 +137,7 @@ pub(crate) fn profile_of(
             "cell {} has JVM options that the profile {} defines, which are not taken from a file; if you trust it: {}",
             result.id,
             args.profile,
-            result.command.escape_debug()
+            visible(&result.command)
         )));
     }
     if !ours {
