@@ -268,7 +268,7 @@ fn process(
         log,
         open_walk,
         recoveries,
-        oom_killed: finished.over_memory,
+        oom_killed: finished.over_memory || finished.oom_killed,
     });
     if finished.said.out_of_memory && outcome == ProcessOutcome::ExitWithoutLog {
         outcome = ProcessOutcome::OutOfMemory;
@@ -277,6 +277,8 @@ fn process(
     if finished.over_memory {
         let megabytes = finished.peak_memory >> 20;
         words = format!("ended at {megabytes} MB of memory");
+    } else if finished.oom_killed {
+        words = "was killed by the kernel for want of memory".to_owned();
     }
     let (mut signal, mut internal_error) = (finished.ended.signal().map(|s| s.to_string()), None);
     match log.and_then(|log| log.cause.as_ref()) {

@@ -19,7 +19,7 @@ use walkfuzz_triage::{Ended, Exit};
 use crate::listen::{Listener, name_of_pipe};
 use crate::mark::{MARK, end_marked};
 use crate::orphans::{end_orphans, forget, start_cell};
-use crate::procfs::{cpu_time, family, holds, jvm_maps, resident};
+use crate::procfs::{cpu_time, family, holds, jvm_maps, oom_kills, resident};
 use crate::profile::Limits;
 use crate::said::Said;
 
@@ -45,6 +45,8 @@ pub struct Finished {
     pub peak_memory: u64,
     /// Whether it was ended for its memory.
     pub over_memory: bool,
+    /// Whether the kernel killed it for want of memory.
+    pub oom_killed: bool,
     /// Whether the output was more than is kept.
     pub flooded: bool,
     /// Processes that it had left behind.
@@ -75,6 +77,7 @@ pub fn run(
         .stderr(writer)
         .process_group(0);
     let began = Instant::now();
+    let oom_kills_before = oom_kills();
     let pipe = name_of_pipe(&reader);
     let maps = output.with_file_name(MAPS);
     let said = Arc::new(Mutex::new(Said::default()));
@@ -106,6 +109,7 @@ pub fn run(
     let flooded = listener.finish();
     let said = said.lock().unwrap_or_else(PoisonError::into_inner).clone();
     Ok(Finished {
+        oom_killed: was_oom_killed(ended, oom_kills_before, oom_kills()),
         ended,
         said,
         pid,
@@ -115,6 +119,20 @@ pub fn run(
         left_behind,
         time: began.elapsed(),
     })
+}
+
+/// Whether the kernel has killed processes for want of memory meanwhile, and this one ended as they do; or its shell, which says so by 137.
+fn was_oom_killed(ended: Ended, before: Option<u64>, after: Option<u64>) -> bool {
+    const KILLED: i32 = Signal::SIGKILL as i32;
+    let killed = match ended {
+        Ended::ByItself(Exit::Signal(signal)) => signal == KILLED,
+        Ended::ByItself(Exit::Code(code)) => code == 128 + KILLED,
+        _ => false,
+    };
+    killed
+        && before
+            .zip(after)
+            .is_some_and(|(before, after)| after > before)
 }
 
 struct Watched<'a> {
@@ -287,6 +305,28 @@ mod tests {
             },
         );
         assert_eq!(late.ended, Ended::OutOfTime);
+    }
+
+    #[test]
+    fn the_kernels_kills_are_told_from_others() {
+        let killed = Ended::ByItself(Exit::Signal(9));
+        assert!(was_oom_killed(killed, Some(3), Some(4)));
+        assert!(was_oom_killed(
+            Ended::ByItself(Exit::Code(137)),
+            Some(3),
+            Some(5)
+        ));
+        assert!(!was_oom_killed(killed, Some(3), Some(3)));
+        assert!(!was_oom_killed(
+            Ended::ByItself(Exit::Code(1)),
+            Some(3),
+            Some(4)
+        ));
+        assert!(!was_oom_killed(Ended::OutOfTime, Some(3), Some(4)));
+        // Here it can be told at all.
+        assert!(oom_kills().is_some());
+        let (other, _) = shell("kill -KILL $$", |_| {});
+        assert!(!other.oom_killed && other.ended == killed, "{other:?}");
     }
 
     #[test]

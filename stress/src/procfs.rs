@@ -100,6 +100,15 @@ pub(crate) fn children(pid: u32) -> Vec<u32> {
     found
 }
 
+/// How many processes the kernel has killed for want of memory since it started, in control groups, too; `None` before Linux 4.13.
+pub(crate) fn oom_kills() -> Option<u64> {
+    let text = std::fs::read_to_string("/proc/vmstat").ok()?;
+    let number = text
+        .lines()
+        .find_map(|line| line.strip_prefix("oom_kill "))?;
+    number.trim().parse().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
