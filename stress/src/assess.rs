@@ -120,49 +120,46 @@ pub fn assess(known: &Known<'_>, folder: &Path, finished: &Finished) -> CellResu
     }
     let numbers = numbers.unwrap_or_else(|| Numbers::of(&Totals::default()));
     CellResult {
-        schema: SCHEMA,
-        id: known.cell.id(),
-        cell: known.cell.clone(),
-        jvm: known.jvm.clone(),
         started: known.started,
         seconds: finished.time.as_secs_f64(),
         verdict,
         reason,
         warnings,
-        untouched: numbers.untouched,
-        perturbed: numbers.perturbed,
-        codes: numbers.codes,
-        depth: numbers.depth,
-        latency: numbers.latency,
-        depth_curve: numbers.depth_curve,
-        latency_curve: numbers.latency_curve,
-        sampling: numbers.sampling,
         workload: finished.said.end.clone(),
         process,
         findings,
         command: known.command.to_owned(),
+        ..blank(known.cell, known.jvm.clone(), numbers)
     }
 }
 
 /// The result of a cell that could not be started.
 #[must_use]
 pub fn left_out(cell: &Cell, why: &str) -> CellResult {
-    let numbers = Numbers::of(&Totals::default());
+    let jvm = JvmFacts {
+        version: cell.jdk.clone(),
+        vendor: String::new(),
+        build_id: String::new(),
+        collector: cell.collector.clone(),
+        options: Vec::new(),
+    };
+    CellResult {
+        reason: format!("left out: {why}"),
+        ..blank(cell, jvm, Numbers::of(&Totals::default()))
+    }
+}
+
+/// A cell's numbers, and nothing known of what became of it.
+fn blank(cell: &Cell, jvm: JvmFacts, numbers: Numbers) -> CellResult {
     CellResult {
         schema: SCHEMA,
         id: cell.id(),
         cell: cell.clone(),
-        jvm: JvmFacts {
-            version: cell.jdk.clone(),
-            vendor: String::new(),
-            build_id: String::new(),
-            collector: cell.collector.clone(),
-            options: Vec::new(),
-        },
+        jvm,
         started: Timestamp::now(),
         seconds: 0.0,
         verdict: Verdict::Unknown,
-        reason: format!("left out: {why}"),
+        reason: String::new(),
         warnings: Vec::new(),
         untouched: numbers.untouched,
         perturbed: numbers.perturbed,

@@ -370,7 +370,8 @@ mod tests {
     #[test]
     fn what_it_leaves_behind_is_ended_too() {
         // It is in a group of its own before its parent ends.
-        let script = "setsid sh -c 'echo $$; exec sleep 300 >/dev/null 2>&1' & sleep 0.5";
+        let script = "setsid sh -c 'echo $$; exec sleep 300 >/dev/null 2>&1' & \
+                      until grep -q sleep /proc/$!/comm; do sleep 0.05; done";
         let (done, text) = shell(script, |_| {});
         assert_eq!(done.left_behind, 1, "{done:?}");
         let pid: u32 = text.lines().next().unwrap().parse().unwrap();
