@@ -19,7 +19,7 @@ use walkfuzz_triage::{Ended, Exit};
 use crate::listen::{Listener, name_of_pipe};
 use crate::mark::{MARK, end_marked};
 use crate::orphans::{end_orphans, forget, start_cell};
-use crate::procfs::{cpu_time, family, holds, jvm_maps, oom_kills, resident};
+use crate::procfs::{busy_time, family, holds, jvm_maps, oom_kills, resident};
 use crate::profile::Limits;
 use crate::said::Said;
 
@@ -175,7 +175,7 @@ impl Watched<'_> {
                 looked = Instant::now();
                 let family = family(self.child.id());
                 self.seen.extend(&family);
-                let cpu = cpu_time(&family);
+                let cpu = busy_time(&family);
                 // The time of a child that has ended is gone.
                 self.cpu = self.cpu.min(cpu);
                 if cpu > self.cpu + self.limits.hang / WORKS {

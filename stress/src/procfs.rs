@@ -49,8 +49,29 @@ pub(crate) fn resident(pids: &[u32]) -> u64 {
     pages.sum::<u64>() * page
 }
 
+/// CPU time of these processes, and time that they waited for a core: a busy machine makes nobody idle.
+pub(crate) fn busy_time(pids: &[u32]) -> Duration {
+    let waited: u64 = pids.iter().flat_map(|pid| waits(*pid)).sum();
+    cpu_time(pids) + Duration::from_nanos(waited)
+}
+
+/// Nanoseconds that each thread of a process was runnable and did not run (schedstat's second number).
+fn waits(pid: u32) -> Vec<u64> {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task"));
+    let waited = |task: std::fs::DirEntry| {
+        let text = std::fs::read_to_string(task.path().join("schedstat")).ok()?;
+        text.split_whitespace().nth(1)?.parse().ok()
+    };
+    tasks
+        .into_iter()
+        .flatten()
+        .flatten()
+        .filter_map(waited)
+        .collect()
+}
+
 /// CPU time of these processes.
-pub(crate) fn cpu_time(pids: &[u32]) -> Duration {
+fn cpu_time(pids: &[u32]) -> Duration {
     let ticks = pids.iter().filter_map(|pid| {
         let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
         // Behind the name, which may hold anything: user and system time are the 12th and 13th field.
