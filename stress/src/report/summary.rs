@@ -156,7 +156,9 @@ impl Work {
             let rounds = cell.workload.rounds.filter(|rounds| *rounds > 0)?;
             Some(rounds as f64 / seconds)
         };
-        let unsampled = |cell: &&&CellResult| cell.cell.walker == NO_WALKER;
+        // A few at most: each sampled cell looks through them.
+        let (unsampled, sampled): (Vec<&CellResult>, Vec<&CellResult>) =
+            cells.iter().partition(|cell| cell.cell.walker == NO_WALKER);
         let same = |one: &Cell, other: &Cell| {
             let axes = [
                 Dimension::Jdk,
@@ -167,19 +169,16 @@ impl Work {
             ];
             axes.iter().all(|&axis| one.get(axis) == other.get(axis))
         };
-        let work = |cell: &&CellResult| {
-            let without = cells
-                .iter()
-                .filter(unsampled)
-                .find(|other| same(&other.cell, &cell.cell))?;
+        let work = |cell: &CellResult| {
+            let mut without = unsampled.iter();
+            let without = without.find(|other| same(&other.cell, &cell.cell))?;
             Some(Self {
                 cell: cell.id.clone(),
                 rounds_per_second: rate(cell)?,
                 unsampled: rate(without)?,
             })
         };
-        let sampled = cells.iter().filter(|cell| !unsampled(cell));
-        sampled.filter_map(work).collect()
+        sampled.into_iter().filter_map(work).collect()
     }
 }
 
