@@ -138,10 +138,8 @@ pub fn assess(known: &Known<'_>, folder: &Path, finished: &Finished) -> CellResu
 pub fn left_out(cell: &Cell, why: &str) -> CellResult {
     let jvm = JvmFacts {
         version: cell.jdk.clone(),
-        vendor: String::new(),
-        build_id: String::new(),
         collector: cell.collector.clone(),
-        options: Vec::new(),
+        ..JvmFacts::default()
     };
     CellResult {
         reason: format!("left out: {why}"),

@@ -57,25 +57,22 @@ pub(crate) fn busy_time(pids: &[u32]) -> Duration {
 
 /// Nanoseconds that each thread of a process was runnable and did not run (schedstat's second number).
 fn waits(pid: u32) -> Vec<u64> {
-    let tasks = std::fs::read_dir(format!("/proc/{pid}/task"));
-    let waited = |task: std::fs::DirEntry| {
-        let text = std::fs::read_to_string(task.path().join("schedstat")).ok()?;
-        text.split_whitespace().nth(1)?.parse().ok()
-    };
-    tasks
-        .into_iter()
-        .flatten()
-        .flatten()
-        .filter_map(waited)
-        .collect()
+    let waited = |text: String| text.split_whitespace().nth(1)?.parse().ok();
+    of_threads(pid, "schedstat").filter_map(waited).collect()
+}
+
+/// What a file says of each thread of a process.
+fn of_threads(pid: u32, file: &str) -> impl Iterator<Item = String> {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task"));
+    let threads = threads.into_iter().flatten().flatten();
+    threads.filter_map(move |thread| std::fs::read_to_string(thread.path().join(file)).ok())
 }
 
 /// CPU time of these processes.
 fn cpu_time(pids: &[u32]) -> Duration {
     let ticks = pids.iter().filter_map(|pid| {
-        let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-        // Behind the name, which may hold anything: user and system time are the 12th and 13th field.
-        let (_, fields) = text.rsplit_once(')')?;
+        let fields = stat(*pid)?;
+        // User and system time are the 12th and 13th field.
         let times = fields.split_whitespace().skip(11).take(2);
         times
             .map(|time| time.parse::<u64>().ok())
@@ -84,11 +81,17 @@ fn cpu_time(pids: &[u32]) -> Duration {
     Duration::from_secs(ticks.sum()) / TICKS_A_SECOND
 }
 
+/// What the kernel says of a process, behind its name, which may hold anything.
+fn stat(pid: u32) -> Option<String> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    let (_, fields) = text.rsplit_once(')')?;
+    Some(fields.to_owned())
+}
+
 /// A process's state, `Z` for one that has ended, and its process group.
 pub(crate) fn state_and_group(pid: u32) -> Option<(char, i32)> {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // Behind the name, which may hold anything: state, parent, group.
-    let (_, fields) = text.rsplit_once(')')?;
+    // State, parent, group.
+    let fields = stat(pid)?;
     let mut fields = fields.split_whitespace();
     let state = fields.next()?.chars().next()?;
     Some((state, fields.nth(1)?.parse().ok()?))
@@ -106,13 +109,8 @@ pub(crate) fn holds(pid: u32, name: &str) -> bool {
 
 /// The processes that a process started, or got as orphans, and that live or were not waited for.
 pub(crate) fn children(pid: u32) -> Vec<u32> {
-    let tasks = std::fs::read_dir(format!("/proc/{pid}/task"))
-        .into_iter()
-        .flatten()
-        .flatten();
     let mut found = Vec::new();
-    for task in tasks {
-        let text = std::fs::read_to_string(task.path().join("children")).unwrap_or_default();
+    for text in of_threads(pid, "children") {
         found.extend(
             text.split_whitespace()
                 .filter_map(|word| word.parse::<u32>().ok()),

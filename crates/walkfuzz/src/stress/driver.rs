@@ -88,11 +88,8 @@ impl Driver<'_> {
             tells: false,
             // Which it is will be seen when it runs.
             jvm: JvmFacts {
-                version: String::new(),
-                vendor: String::new(),
-                build_id: String::new(),
                 collector: cell.collector.clone(),
-                options: Vec::new(),
+                ..JvmFacts::default()
             },
             command: self.again(cell),
             reader: None,
