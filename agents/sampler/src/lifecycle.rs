@@ -18,16 +18,17 @@ use walkfuzz_jvm::check::inspect;
 use walkfuzz_jvm::{JvmError, Jvmti, java_thread_of};
 use walkfuzz_record::{Generation, RecordError, Recorder, WalkerInfo};
 use walkfuzz_symbols::Modules;
-use walkfuzz_vmstructs::{LiveMemory, java_threads};
-use walkfuzz_walkers::Agct;
+use walkfuzz_vmstructs::{LiveMemory, ThreadSearch, Tid, java_threads};
+use walkfuzz_walkers::{Agct, RemoteError, RemoteFacts};
 
 use crate::capsules::{self, Surroundings};
 use crate::clock::{self, Clock};
 use crate::control;
 use crate::keeper;
-use crate::options::{OptionError, Options, Wanted};
+use crate::options::{OptionError, Options, WalkerChoice, Wanted};
 use crate::perturb::Perturber;
 use crate::planted::Planted;
+use crate::remote::{self, RemoteSampling};
 use crate::sampler::{Sampler, Sampling};
 use crate::signals::{self, SignalError};
 use crate::threads::{self, Identity};
@@ -62,6 +63,8 @@ pub(crate) enum Refusal {
     System(#[from] std::io::Error),
     #[error("this JVM does not say which thread is which")]
     NoIdentity,
+    #[error(transparent)]
+    Remote(#[from] RemoteError),
 }
 
 /// What was made before the JVM has started.
@@ -156,14 +159,26 @@ unsafe fn prepare(vm: *mut JavaVM, options: Options) -> Result<(Jvmti, Prepared)
         let module = modules.by_name("libjvm.so")?;
         Some(inspect(&module.path).ok()?.identity)
     });
-    let walker = WalkerInfo {
+    let agct = WalkerInfo {
         name: "agct".to_owned(),
         generation: Generation::Agct,
         version: version.clone(),
     };
+    let walkers = match options.walker {
+        WalkerChoice::Agct => vec![agct],
+        WalkerChoice::Remote(mode) => {
+            let name = mode.name().to_owned();
+            let remote = WalkerInfo {
+                name,
+                ..agct.clone()
+            };
+            // The second one is what handlers walk with.
+            vec![remote, agct]
+        }
+    };
     let record = walkfuzz_record::Options {
         lanes: options.lanes,
-        walkers: vec![walker],
+        walkers,
         jvm_build_id: build_id.unwrap_or_default(),
         jvm_version: version,
         tick_hz: walkfuzz_walkers::tick_hz(),
@@ -224,6 +239,20 @@ unsafe fn go(jvmti: Jvmti, env: *mut JNIEnv, prepared: Prepared) -> Result<(), R
         Some(plant) => Sampling::Other(Box::leak(Box::new(Planted::new(agct, plant)))),
         None => Sampling::Agct(agct),
     };
+    let remote = match options.walker {
+        WalkerChoice::Agct => None,
+        WalkerChoice::Remote(mode) => {
+            let java_thread = own_java_thread(&vm)?;
+            let threads = ThreadSearch::new(vm.hotspot.threads());
+            // SAFETY: this JVM's own function; a thread in JVMTI's callback is in native code.
+            let facts = unsafe { RemoteFacts::find(function, env.cast(), java_thread, threads)? };
+            Some(RemoteSampling::new(
+                facts,
+                mode,
+                prepared.recorder.tick_hz(),
+            ))
+        }
+    };
     let perturber = (options.perturb > 0).then(|| Perturber::new(options.seed));
     let sampler = Sampler::new(
         options,
@@ -232,6 +261,7 @@ unsafe fn go(jvmti: Jvmti, env: *mut JNIEnv, prepared: Prepared) -> Result<(), R
         walker,
         wiped_in_copies()?,
         perturber,
+        remote,
     );
     if guarded {
         capsules::prepare();
@@ -250,8 +280,17 @@ unsafe fn go(jvmti: Jvmti, env: *mut JNIEnv, prepared: Prepared) -> Result<(), R
         };
         capsules::start(sampler, surroundings)?;
     }
+    remote::start(sampler)?;
     keeper::start(sampler, vm)?;
     Ok(())
+}
+
+/// The calling thread's `JavaThread`.
+fn own_java_thread(vm: &Vm) -> Result<u64, Refusal> {
+    // SAFETY: no arguments.
+    let here = unsafe { libc::gettid() };
+    let found = ThreadSearch::new(vm.hotspot.threads()).with_tid(&LiveMemory::new(), Tid(here));
+    Ok(found.thread.ok_or(Refusal::NoIdentity)?.0)
 }
 
 /// Makes the threads known that began before anybody listened.
@@ -261,11 +300,7 @@ unsafe fn meet_all(jvmti: Jvmti, env: *mut JNIEnv, vm: &Vm) -> Result<(), Refusa
     let mut control = control::lock();
     let (known, _) = java_threads(&vm.hotspot, &LiveMemory::new())
         .map_err(|error| VmError::Structures(error.to_string()))?;
-    // SAFETY: no arguments.
-    let here = unsafe { libc::gettid() };
-    let own = known.iter().find(|thread| thread.tid.0 == here);
-    let offset = own
-        .map(|own| (env as u64).wrapping_sub(own.address.0))
+    let offset = Some((env as u64).wrapping_sub(own_java_thread(vm)?))
         .filter(|offset| (1..1 << 16).contains(offset))
         .ok_or(Refusal::NoIdentity)?;
     ENV_OFFSET.store(offset as u32, Release);

@@ -5,10 +5,14 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use walkfuzz_walkers::RemoteMode;
+
 use crate::clock::Clock;
 
 /// The keys, as messages name them.
 const KEYS: &str = "record, clock, interval, choose, walker, guard, steps, depth, perturb, seed, churn, start, lanes, timing, stop";
+/// The walkers, as messages name them.
+const WALKERS: &str = "agct, agct-remote-env, agct-remote-tid or agct-remote-running";
 /// Shorter intervals would only make the kernel deliver signals.
 const SHORTEST: Duration = Duration::from_micros(1);
 const LONGEST: Duration = Duration::from_secs(3600);
@@ -20,6 +24,15 @@ pub enum Choice {
     All,
     /// So many at random, others at every round.
     Random(u32),
+}
+
+/// What samples are walked with.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WalkerChoice {
+    /// AsyncGetCallTrace in the handler.
+    Agct,
+    /// AsyncGetCallTrace from another thread.
+    Remote(RemoteMode),
 }
 
 /// What the options say.
@@ -42,6 +55,8 @@ pub struct Options {
     pub interval: Duration,
     /// Which threads.
     pub choice: Choice,
+    /// The code under test.
+    pub walker: WalkerChoice,
     /// Whether the walker is called under crash protection.
     pub guard: bool,
     /// Single steps after each sample in Java code.
@@ -98,6 +113,9 @@ pub enum OptionError {
     /// A key that must be there is missing.
     #[error("record=PATH is missing: there is nowhere to write to")]
     NoRecord,
+    /// A walker that walks from outside cannot do this.
+    #[error("walker={0} goes with guard=on and untouched samples alone: leave out {1}")]
+    Unfit(&'static str, &'static str),
     /// A `%` without meaning.
     #[error("{0} has a % that is neither %2C, %3D, %25 nor %p")]
     Escape(String),
@@ -112,6 +130,7 @@ impl Options {
             clocks: vec![Clock::Timer],
             interval: Duration::from_millis(10),
             choice: Choice::All,
+            walker: WalkerChoice::Agct,
             guard: true,
             steps: 0,
             depth: 128,
@@ -149,6 +168,17 @@ impl Wanted {
         if options.record.as_os_str().is_empty() {
             return Err(OptionError::NoRecord);
         }
+        if let WalkerChoice::Remote(mode) = options.walker {
+            let unfit = [
+                ("guard=off", !options.guard),
+                ("steps", options.steps != 0),
+                ("perturb", options.perturb != 0),
+                ("plant", options.plant.is_some()),
+            ];
+            if let Some((key, _)) = unfit.into_iter().find(|(_, given)| *given) {
+                return Err(OptionError::Unfit(mode.name(), key));
+            }
+        }
         Ok(Wanted::Sample(Box::new(options)))
     }
 }
@@ -182,8 +212,7 @@ impl Options {
             "choose" => {
                 self.choice = choice(value).ok_or_else(|| wrong("all, one or random:N"))?;
             }
-            "walker" if value == "agct" => {}
-            "walker" => return Err(wrong("agct")),
+            "walker" => self.walker = walker(value).ok_or_else(|| wrong(WALKERS))?,
             "guard" => self.guard = switch(value).ok_or_else(|| wrong("on or off"))?,
             "timing" => self.timing = switch(value).ok_or_else(|| wrong("on or off"))?,
             "steps" => self.steps = number(0, 1 << 20, "a number up to 1048576")? as u32,
@@ -212,6 +241,13 @@ fn switch(value: &str) -> Option<bool> {
         "on" => Some(true),
         "off" => Some(false),
         _ => None,
+    }
+}
+
+fn walker(value: &str) -> Option<WalkerChoice> {
+    match value {
+        "agct" => Some(WalkerChoice::Agct),
+        _ => RemoteMode::from_name(value).map(WalkerChoice::Remote),
     }
 }
 

@@ -66,6 +66,7 @@ mod call;
 mod checked_read;
 mod error;
 mod fault;
+pub mod futex;
 mod handler;
 mod install;
 mod kept_stack;

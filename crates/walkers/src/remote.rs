@@ -144,8 +144,7 @@ impl Remote {
             ),
         };
         if sighting.retries != 0 {
-            self.retries
-                .fetch_add(u64::from(sighting.retries), Relaxed);
+            self.retries.fetch_add(u64::from(sighting.retries), Relaxed);
         }
         sighting.thread.ok_or_else(|| {
             self.unknown.fetch_add(1, Relaxed);

@@ -44,6 +44,19 @@ fn values_without_meaning() {
 }
 
 #[test]
+fn walks_from_outside_go_with_untouched_samples_alone() {
+    refused(
+        "walker=agct-remote-env,guard=off",
+        "walker=agct-remote-env goes with guard=on and untouched samples alone: leave out guard=off",
+    );
+    refused("walker=agct-remote-tid,steps=4", "leave out steps");
+    refused(
+        "walker=agct-remote,interval=1ms",
+        "walker=agct-remote means nothing",
+    );
+}
+
+#[test]
 fn a_record_that_cannot_be_written() {
     let Some(jdk) = jdk() else { return };
     let Some(mut run) = Run::new(&jdk, "guard=on", "1 spin") else {

@@ -48,9 +48,7 @@ pub enum RemoteError {
     )]
     Keys(usize),
     /// The probe's walk does not know its thread, whatever is done.
-    #[error(
-        "cannot walk other threads: AsyncGetCallTrace answers {0} when another thread asks it"
-    )]
+    #[error("cannot walk other threads: AsyncGetCallTrace answers {0} when another thread asks it")]
     Refused(i32),
     /// The probe's walk faulted.
     #[error("cannot walk other threads: the first such walk faulted at {0}")]
@@ -85,8 +83,7 @@ impl RemoteFacts {
         // SAFETY: libjvm's code, of which AsyncGetCallTrace has more than so many bytes.
         let code = unsafe { std::slice::from_raw_parts(function.cast::<u8>(), CODE_BYTES) };
         // Nobody walks this thread now.
-        let unmarked =
-            |offset: &u64| CheckedMemory.read_u8(Address(java_thread + offset)) == Ok(0);
+        let unmarked = |offset: &u64| CheckedMemory.read_u8(Address(java_thread + offset)) == Ok(0);
         let mut facts = Self {
             // SAFETY: the caller promises that this is AsyncGetCallTrace(ASGCT_CallTrace*, jint, void*).
             function: unsafe { std::mem::transmute::<*const c_void, WalkFunction>(function) },
