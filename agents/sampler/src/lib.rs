@@ -19,6 +19,7 @@
 
 mod arch;
 mod capsules;
+mod chosen;
 mod clock;
 mod control;
 mod errno;
@@ -42,8 +43,9 @@ use std::ffi::{CStr, c_char, c_void};
 
 use jvmti_bindings::sys::jni::JavaVM;
 
+pub use chosen::WalkerChoice;
 pub use clock::{Clock, kernel_tick_hz};
-pub use options::{Choice, OptionError, Options, Plant, WalkerChoice, Wanted};
+pub use options::{Choice, OptionError, Options, Plant, Wanted};
 pub use summary::SCHEMA;
 
 const JNI_OK: i32 = 0;

@@ -16,16 +16,17 @@ use jvmti_bindings::sys::jvmti::{
 use walkfuzz_guard::{Guard, GuardError, GuardOptions};
 use walkfuzz_jvm::check::inspect;
 use walkfuzz_jvm::{JvmError, Jvmti, java_thread_of};
-use walkfuzz_record::{Generation, RecordError, Recorder, WalkerInfo};
+use walkfuzz_record::{RecordError, Recorder};
 use walkfuzz_symbols::Modules;
 use walkfuzz_vmstructs::{LiveMemory, ThreadSearch, Tid, java_threads};
 use walkfuzz_walkers::{Agct, RemoteError, RemoteFacts};
 
 use crate::capsules::{self, Surroundings};
+use crate::chosen::{self, NoRequest, WalkerChoice};
 use crate::clock::{self, Clock};
 use crate::control;
 use crate::keeper;
-use crate::options::{OptionError, Options, WalkerChoice, Wanted};
+use crate::options::{OptionError, Options, Wanted};
 use crate::perturb::Perturber;
 use crate::planted::Planted;
 use crate::remote::{self, RemoteSampling};
@@ -65,6 +66,8 @@ pub(crate) enum Refusal {
     NoIdentity,
     #[error(transparent)]
     Remote(#[from] RemoteError),
+    #[error(transparent)]
+    NoRequest(#[from] NoRequest),
 }
 
 /// What was made before the JVM has started.
@@ -159,23 +162,10 @@ unsafe fn prepare(vm: *mut JavaVM, options: Options) -> Result<(Jvmti, Prepared)
         let module = modules.by_name("libjvm.so")?;
         Some(inspect(&module.path).ok()?.identity)
     });
-    let agct = WalkerInfo {
-        name: "agct".to_owned(),
-        generation: Generation::Agct,
-        version: version.clone(),
-    };
-    let walkers = match options.walker {
-        WalkerChoice::Agct => vec![agct],
-        WalkerChoice::Remote(mode) => {
-            let name = mode.name().to_owned();
-            let remote = WalkerInfo {
-                name,
-                ..agct.clone()
-            };
-            // The second one is what handlers walk with.
-            vec![remote, agct]
-        }
-    };
+    if options.walker == WalkerChoice::Request {
+        chosen::requester(jvmti)?;
+    }
+    let walkers = options.walker.recorded(&version);
     let record = walkfuzz_record::Options {
         lanes: options.lanes,
         walkers,
@@ -235,22 +225,22 @@ unsafe fn go(jvmti: Jvmti, env: *mut JNIEnv, prepared: Prepared) -> Result<(), R
     let function = prepared.libjvm.symbol(c"AsyncGetCallTrace")?;
     // SAFETY: this JVM's own; ClassLoad is listened to, and the ids are made.
     let agct = unsafe { Agct::new(function) };
-    let walker = match options.plant {
-        Some(plant) => Sampling::Other(Box::leak(Box::new(Planted::new(agct, plant)))),
-        None => Sampling::Agct(agct),
+    let walker = match (options.plant, options.walker) {
+        (_, WalkerChoice::Request) => {
+            Sampling::Other(Box::leak(Box::new(chosen::requester(jvmti)?)))
+        }
+        (Some(plant), _) => Sampling::Other(Box::leak(Box::new(Planted::new(agct, plant)))),
+        (None, _) => Sampling::Agct(agct),
     };
     let remote = match options.walker {
-        WalkerChoice::Agct => None,
+        WalkerChoice::Agct | WalkerChoice::Request => None,
         WalkerChoice::Remote(mode) => {
-            let java_thread = own_java_thread(&vm)?;
             let threads = ThreadSearch::new(vm.hotspot.threads());
+            let own = own_java_thread(&vm)?;
             // SAFETY: this JVM's own function; a thread in JVMTI's callback is in native code.
-            let facts = unsafe { RemoteFacts::find(function, env.cast(), java_thread, threads)? };
-            Some(RemoteSampling::new(
-                facts,
-                mode,
-                prepared.recorder.tick_hz(),
-            ))
+            let facts = unsafe { RemoteFacts::find(function, env.cast(), own, threads)? };
+            let hz = prepared.recorder.tick_hz();
+            Some(RemoteSampling::new(facts, mode, hz))
         }
     };
     let perturber = (options.perturb > 0).then(|| Perturber::new(options.seed));

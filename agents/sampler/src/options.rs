@@ -5,14 +5,11 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use walkfuzz_walkers::RemoteMode;
-
+use crate::chosen::{WALKERS, WalkerChoice};
 use crate::clock::Clock;
 
 /// The keys, as messages name them.
 const KEYS: &str = "record, clock, interval, choose, walker, guard, steps, depth, perturb, seed, churn, start, lanes, timing, stop";
-/// The walkers, as messages name them.
-const WALKERS: &str = "agct, agct-remote-env, agct-remote-tid or agct-remote-running";
 /// Shorter intervals would only make the kernel deliver signals.
 const SHORTEST: Duration = Duration::from_micros(1);
 const LONGEST: Duration = Duration::from_secs(3600);
@@ -24,15 +21,6 @@ pub enum Choice {
     All,
     /// So many at random, others at every round.
     Random(u32),
-}
-
-/// What samples are walked with.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum WalkerChoice {
-    /// AsyncGetCallTrace in the handler.
-    Agct,
-    /// AsyncGetCallTrace from another thread.
-    Remote(RemoteMode),
 }
 
 /// What the options say.
@@ -212,7 +200,9 @@ impl Options {
             "choose" => {
                 self.choice = choice(value).ok_or_else(|| wrong("all, one or random:N"))?;
             }
-            "walker" => self.walker = walker(value).ok_or_else(|| wrong(WALKERS))?,
+            "walker" => {
+                self.walker = WalkerChoice::from_name(value).ok_or_else(|| wrong(WALKERS))?
+            }
             "guard" => self.guard = switch(value).ok_or_else(|| wrong("on or off"))?,
             "timing" => self.timing = switch(value).ok_or_else(|| wrong("on or off"))?,
             "steps" => self.steps = number(0, 1 << 20, "a number up to 1048576")? as u32,
@@ -241,13 +231,6 @@ fn switch(value: &str) -> Option<bool> {
         "on" => Some(true),
         "off" => Some(false),
         _ => None,
-    }
-}
-
-fn walker(value: &str) -> Option<WalkerChoice> {
-    match value {
-        "agct" => Some(WalkerChoice::Agct),
-        _ => RemoteMode::from_name(value).map(WalkerChoice::Remote),
     }
 }
 

@@ -56,6 +56,15 @@ fn walks_from_outside_go_with_untouched_samples_alone() {
     );
 }
 
+/// No JVM has it yet. Its answer comes of the list that it really gives.
+#[test]
+fn a_jvm_without_request_stack_trace() {
+    refused(
+        "walker=request-stack-trace",
+        "this JVM offers no RequestStackTrace: walker=request-stack-trace has nothing to ask",
+    );
+}
+
 #[test]
 fn a_record_that_cannot_be_written() {
     let Some(jdk) = jdk() else { return };
