@@ -28,6 +28,7 @@ mod needed;
 pub mod one_core;
 mod oom;
 mod progress;
+mod remote;
 mod replay;
 mod run;
 mod same_crash;

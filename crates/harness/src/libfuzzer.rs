@@ -14,7 +14,7 @@ use walkfuzz_record::RunFolder;
 use crate::campaign::{self, Role};
 use crate::run::end_process;
 use crate::supervisor::LIBFUZZER_INTERRUPTED;
-use crate::{HarnessError, InputVerdict, Mode, Session, Settings, interrupt, same_crash};
+use crate::{HarnessError, InputVerdict, Mode, Session, Settings, interrupt, remote, same_crash};
 
 /// AddressSanitizer's part of the bargain: the synchronous signals belong to the JVM and to the guard, the alternate
 /// stacks are theirs, and a JVM's memory is neither leaked nor on a fake stack.
@@ -111,6 +111,17 @@ pub fn mode(arguments: &[String], is_file: impl Fn(&str) -> bool) -> Option<Mode
 /// The session, from its start to the end of the process. Not in thread-local storage: an input may end on another thread
 /// than it began on.
 static SESSION: AtomicPtr<Session> = AtomicPtr::new(std::ptr::null_mut());
+
+/// Chooses the walker of a target that has one of its own, unless the environment does.
+///
+/// # Safety
+/// There is one thread yet.
+pub unsafe fn prefer_walker(name: &str) {
+    if !name.is_empty() && std::env::var_os(remote::VARIABLE).is_none_or(|set| set.is_empty()) {
+        // SAFETY: the caller's promise.
+        unsafe { std::env::set_var(remote::VARIABLE, name) };
+    }
+}
 
 /// `LLVMFuzzerInitialize`: extends the arguments and starts the session, before libFuzzer installs its handlers.
 ///
@@ -315,6 +326,9 @@ pub fn cross_inputs(a: &[u8], b: &[u8], out: &mut [u8], seed: u32) -> usize {
 #[macro_export]
 macro_rules! libfuzzer_target {
     () => {
+        $crate::libfuzzer_target!(walker = "");
+    };
+    (walker = $walker:expr) => {
         /// Called by libFuzzer before anything else.
         ///
         /// # Safety
@@ -325,7 +339,10 @@ macro_rules! libfuzzer_target {
             argv: *mut *mut *mut ::std::ffi::c_char,
         ) -> ::std::ffi::c_int {
             // SAFETY: libFuzzer passes main's argc and argv.
-            unsafe { $crate::libfuzzer::initialize(argc, argv) }
+            unsafe {
+                $crate::libfuzzer::prefer_walker($walker);
+                $crate::libfuzzer::initialize(argc, argv)
+            }
         }
 
         /// Called by libfuzzer-sys for each input.

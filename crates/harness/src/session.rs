@@ -27,6 +27,7 @@ use crate::error::HarnessError;
 use crate::feedback;
 use crate::hunt::Hunt;
 use crate::progress::Progress;
+use crate::remote;
 use crate::run;
 use crate::settings::{EngineKind, Settings};
 use crate::start::{self, Subject};
@@ -141,12 +142,15 @@ impl Session {
         let Subject {
             jvm,
             guard: _,
-            world,
-            live,
+            mut world,
+            mut live,
             agct,
             mut timings,
         } = start::start(&settings, options, run.path())?;
-        let walker = walker(agct);
+        let walker = match remote::wanted() {
+            Some(mode) => remote::walker(mode, &jvm, &mut world, &mut live)?,
+            None => walker(agct),
+        };
         let mut facts = run::facts(&settings, &jvm, &*walker, arguments);
         if let Ok(known) = run.facts() {
             // Said by whoever made the folder; this process may be a later one of the same run.
@@ -187,6 +191,7 @@ impl Session {
             settings.engine,
             world.assert_poison,
         );
+        let tears = world.walk_mode == walkfuzz_context::WalkMode::OtherThreadRunning;
         Ok(Self {
             mode,
             engine,
@@ -200,7 +205,7 @@ impl Session {
             report,
             batch: Box::new(Batch::untouched(Arch::NATIVE)),
             encoded: Box::new([0; MAX_BATCH_BYTES]),
-            nursery: Nursery::new(),
+            nursery: Nursery::new(tears),
             blind_seed: settings.seed.wrapping_mul(1 << 40),
             hunt,
             progress,

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use walkfuzz_context::landscape::WALKED_STACK_WORDS;
 use walkfuzz_context::witness::{NaturalClass, WitnessTable};
-use walkfuzz_context::{Address, Arch, LandscapeTable, Pc, Registers, ValueClass};
+use walkfuzz_context::{Address, Arch, LandscapeTable, Pc, Registers, ValueClass, WalkMode};
 use walkfuzz_engine::{Filter, HeldStack, Moment};
 use walkfuzz_guard::{SafeFetchSite, read_checked};
 use walkfuzz_record::{Lane, WalkerId};
@@ -36,6 +36,8 @@ pub struct World {
     pub landscape: LandscapeTable,
     /// Classes and tiers.
     pub classifier: Classifier,
+    /// How the walker meets threads.
+    pub walk_mode: WalkMode,
     /// Natural contexts by class.
     pub witness: Box<WitnessTable>,
     memory: LiveMemory,
@@ -105,6 +107,7 @@ impl World {
             code: CodeMap::new(CodeCache::default(), libjvm_text),
             landscape: LandscapeTable::new(),
             classifier: Classifier::new(0..0, Vec::new()),
+            walk_mode: WalkMode::InHandler,
             witness: Box::default(),
             memory,
             maps,
