@@ -5,7 +5,8 @@ use std::cell::Cell;
 
 use walkfuzz_context::{Arch, BlobKind, Registers};
 use walkfuzz_record::{
-    Code, Contradiction, ContradictionKind, Counter, FaultRecord, Generation, Options, Recorder, WalkOutcome, WalkerId, WalkerInfo,
+    Code, Contradiction, ContradictionKind, Counter, FaultRecord, Generation, Options, Recorder,
+    WalkOutcome, WalkerId, WalkerInfo,
 };
 
 thread_local! {

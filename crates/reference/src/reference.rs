@@ -2,8 +2,8 @@
 
 use walkfuzz_context::{Address, Arch};
 use walkfuzz_vmstructs::{
-    CodeAt, CodeCacheError, HotSpot, LiveBlob, LiveCode, Memory, MissingEntry, NmethodLayout, Span, Tables,
-    Unreadable,
+    CodeAt, CodeCacheError, HotSpot, LiveBlob, LiveCode, Memory, MissingEntry, NmethodLayout, Span,
+    Tables, Unreadable,
 };
 
 use crate::arch::{Shape, shape};

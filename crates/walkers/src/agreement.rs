@@ -79,8 +79,8 @@ pub fn contradiction(first: &[Frame], second: &[Frame], at: usize) -> Contradict
         ContradictionKind::OtherMethod
     };
     let shifted = |kind, skipped: (usize, usize)| (kind, skipped);
-    let candidates = std::iter::once(shifted(in_place, (1, 1)))
-        .chain((1..=BETWEEN).flat_map(|by| {
+    let candidates =
+        std::iter::once(shifted(in_place, (1, 1))).chain((1..=BETWEEN).flat_map(|by| {
             [
                 shifted(ContradictionKind::MissingFrame, (0, by)),
                 shifted(ContradictionKind::ExtraFrame, (by, 0)),

@@ -72,7 +72,9 @@ pub fn known_difference(
         Agreement::Prefix {
             shorter: Voice::First,
             frames: had,
-        } => java(frames).nth(had).is_some_and(|next| next.is_deoptimised),
+        } => java(frames)
+            .nth(had)
+            .is_some_and(|next| next.is_deoptimised),
         _ => false,
     };
     let agreement = compare(given, &own);
