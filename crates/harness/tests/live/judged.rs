@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use walkfuzz_context::generate::blind;
 use walkfuzz_context::{Arch, Batch, Perturbation};
 use walkfuzz_harness::{Mode, Session};
 use walkfuzz_record::{ContradictionKind, Finding, FindingVerdict, OutcomeKind, Summary};
@@ -151,8 +152,8 @@ pub(crate) fn wrong_controls() {
 pub(crate) fn honest() {
     const INPUTS: u64 = 2_000;
     let mut session = survey(planted::nothing);
-    for _ in 0..INPUTS {
-        session.run_input(&[]).unwrap();
+    for seed in 0..INPUTS {
+        session.run_input(&blind(seed).to_bytes()).unwrap();
     }
     let summary = finished(&mut session);
     let found = session.run_folder().findings().unwrap().findings;
@@ -177,8 +178,8 @@ pub(crate) fn honest() {
 pub(crate) fn reference() {
     const INPUTS: u64 = 2_000;
     let mut session = Session::start(Mode::Survey, &["live".to_owned()], None).unwrap();
-    for _ in 0..INPUTS {
-        session.run_input(&[]).unwrap();
+    for seed in 0..INPUTS {
+        session.run_input(&blind(seed).to_bytes()).unwrap();
     }
     let summary = finished(&mut session);
     let facts = session.run_folder().facts().unwrap();
