@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use walkfuzz_capsule::capture::{Ground, Keep};
-use walkfuzz_context::tier::{Position, Tier, WalkMode};
-use walkfuzz_context::{Address, Arch, Edit, Pc, Perturbation, Registers};
+use walkfuzz_context::tier::{Tier, WalkMode};
+use walkfuzz_context::{Arch, Pc, Perturbation, Registers};
 use walkfuzz_engine::{Ended, FrozenCopy, FrozenEnd, Moment, Shared, freeze};
 use walkfuzz_guard::{keep_stacks, kept_stack, read_word};
 use walkfuzz_record::WalkOutcome;
@@ -29,6 +29,7 @@ use crate::in_capsule::{Judge, perturbed};
 use crate::meaning::Meanings;
 use crate::minimise::minimise;
 use crate::names::Names;
+use crate::natural_states::natural_states;
 use crate::needed;
 use crate::oracle::{Given, Judging};
 use crate::watch::Watch;
@@ -204,7 +205,7 @@ impl Examiner<'_> {
         // The last survey may be hundreds of parks old, and threads run in code that was compiled since.
         self.world.look_at_code_again(Tid(moment.thread.tid));
         let start_tier = self.tier(&untouched, &self.registers(&untouched, &given));
-        let natural = self.natural_candidates(&untouched);
+        let natural = natural_states(self.world, &untouched);
         let budget = if self.suspect.outcome == WalkOutcome::Hang {
             BUDGET_HANG
         } else {
@@ -448,50 +449,5 @@ impl Examiner<'_> {
         })
         .ok()?;
         (copy.wait() == FrozenEnd::Done).then_some(*answer)
-    }
-
-    /// States that the code at the moment's pc passes through (tier T1), and those with an odd fp (T2).
-    fn natural_candidates(&mut self, untouched: &Registers) -> Vec<Perturbation> {
-        const MOST: usize = 600;
-        let pc = untouched.pc();
-        let Some(depth) = self.world.classifier.place(&self.world.code, pc).depth else {
-            return Vec::new();
-        };
-        let Some(blob) = self.world.code.blob(Address(pc.0)).cloned() else {
-            return Vec::new();
-        };
-        let arch = untouched.arch;
-        let mut candidates = Vec::new();
-        for state in self
-            .world
-            .classifier
-            .frame_map(&blob)
-            .states()
-            .iter()
-            .take(MOST)
-        {
-            let (Some(there), false) = (state.depth, state.position == Position::Unknown) else {
-                continue;
-            };
-            let mut perturbation = Perturbation::UNTOUCHED;
-            let by_pc = i32::try_from(state.pc.0.wrapping_sub(pc.0).cast_signed()).unwrap_or(0);
-            let by_sp = i64::from(depth) - i64::from(there);
-            if by_pc != 0 {
-                perturbation.push(Edit::Nudge {
-                    register: arch.pc(),
-                    delta: by_pc,
-                });
-            }
-            if by_sp != 0 {
-                perturbation.push(Edit::Nudge {
-                    register: arch.sp(),
-                    delta: by_sp as i32,
-                });
-            }
-            if !perturbation.edits().is_empty() {
-                candidates.push(perturbation);
-            }
-        }
-        candidates
     }
 }

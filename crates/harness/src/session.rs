@@ -4,6 +4,7 @@
 //! `walkfuzz_engine`): hold no reference to thread-local storage across the call.
 
 pub(crate) mod breed;
+mod compare;
 mod healthy;
 mod natural;
 mod snapshots;
@@ -37,6 +38,7 @@ use crate::world::{Instruments, World};
 
 use breed::Nursery;
 
+pub use compare::ComparePlan;
 pub use natural::WalkCosts;
 pub use trial::{Trial, TrialSite, Tried};
 
