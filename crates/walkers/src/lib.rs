@@ -5,8 +5,10 @@
 //! [`Walker`] for the contract of both sides.
 
 mod agct;
+mod agreement;
 #[cfg(test)]
 mod example;
+mod known;
 mod reference;
 mod ticks;
 mod trace;
@@ -14,6 +16,8 @@ mod walked;
 mod walker;
 
 pub use agct::Agct;
+pub use agreement::{Agreement, Voice, compare, contradiction};
+pub use known::{Explainer, Referee, as_interrupted, known_difference};
 pub use reference::ReferenceWalker;
 pub use ticks::{tick_hz, ticks};
 pub use trace::{CANARY, CallTrace, Frame, MAX_DEPTH, TraceBuffer};
