@@ -14,7 +14,7 @@ use walkfuzz_record::RunFolder;
 use crate::campaign::{self, Role};
 use crate::run::end_process;
 use crate::supervisor::LIBFUZZER_INTERRUPTED;
-use crate::{HarnessError, InputVerdict, Mode, Session, Settings, interrupt, remote, same_crash};
+use crate::{HarnessError, InputVerdict, Mode, Session, Settings, interrupt, same_crash};
 
 /// AddressSanitizer's part of the bargain: the synchronous signals belong to the JVM and to the guard, the alternate
 /// stacks are theirs, and a JVM's memory is neither leaked nor on a fake stack.
@@ -112,14 +112,17 @@ pub fn mode(arguments: &[String], is_file: impl Fn(&str) -> bool) -> Option<Mode
 /// than it began on.
 static SESSION: AtomicPtr<Session> = AtomicPtr::new(std::ptr::null_mut());
 
+/// Chooses the code under test.
+const WALKER: &str = "WALKFUZZ_WALKER";
+
 /// Chooses the walker of a target that has one of its own, unless the environment does.
 ///
 /// # Safety
 /// There is one thread yet.
 pub unsafe fn prefer_walker(name: &str) {
-    if !name.is_empty() && std::env::var_os(remote::VARIABLE).is_none_or(|set| set.is_empty()) {
+    if !name.is_empty() && std::env::var_os(WALKER).is_none_or(|set| set.is_empty()) {
         // SAFETY: the caller's promise.
-        unsafe { std::env::set_var(remote::VARIABLE, name) };
+        unsafe { std::env::set_var(WALKER, name) };
     }
 }
 

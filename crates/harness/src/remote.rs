@@ -14,18 +14,8 @@ use walkfuzz_walkers::{Remote, RemoteFacts, RemoteMode, Walker};
 use crate::error::HarnessError;
 use crate::world::World;
 
-/// The variable that chooses the walker.
-pub(crate) const VARIABLE: &str = "WALKFUZZ_WALKER";
-
-/// The mode, if the environment chooses such a walker.
-pub(crate) fn wanted() -> Option<RemoteMode> {
-    let name = std::env::var(VARIABLE).ok()?;
-    RemoteMode::from_name(&name).filter(|mode| *mode == RemoteMode::Running)
-}
-
 /// The walker of a started JVM, and its thread.
 pub(crate) fn walker(
-    mode: RemoteMode,
     jvm: &Jvm,
     world: &mut World,
     live: &mut Live,
@@ -47,10 +37,7 @@ pub(crate) fn walker(
     let facts = facts
         .ok_or_else(|| missing("no thread could be attached".to_owned()))?
         .map_err(|error| missing(error.to_string()))?;
-    world.walk_mode = match mode {
-        RemoteMode::Running => WalkMode::OtherThreadRunning,
-        RemoteMode::Env | RemoteMode::Tid => WalkMode::OtherThreadBlocked,
-    };
+    world.walk_mode = WalkMode::OtherThreadRunning;
     live.walk_from_outside()?;
-    Ok(Box::new(Remote::new(facts, mode)))
+    Ok(Box::new(Remote::new(facts, RemoteMode::Running)))
 }

@@ -4,6 +4,8 @@
 //! `walkfuzz_engine`): hold no reference to thread-local storage across the call.
 
 pub(crate) mod breed;
+mod compare;
+mod costs;
 mod healthy;
 mod natural;
 mod snapshots;
@@ -15,17 +17,19 @@ use std::time::{Duration, Instant};
 
 use walkfuzz_context::codec::MAX_BATCH_BYTES;
 use walkfuzz_context::generate::blind;
-use walkfuzz_context::{Arch, Batch};
+use walkfuzz_context::{Arch, Batch, WalkMode};
 use walkfuzz_coverage::{Domain, Feedback};
-use walkfuzz_engine::{Engine, Frozen, Request, Shared, Step};
+use walkfuzz_engine::{Engine, Frozen, Live, Request, Shared, Step};
 use walkfuzz_jvm::Jvm;
 use walkfuzz_record::{Counter, Lane, Recorder, RunFolder, WalkOutcome, WalkerId};
 use walkfuzz_walkers::{Agct, TraceBuffer, Walker};
 
 use crate::blocks::Blocks;
+use crate::chosen::{self, WalkerChoice};
 use crate::error::HarnessError;
 use crate::feedback;
 use crate::hunt::Hunt;
+use crate::names::Names;
 use crate::progress::Progress;
 use crate::remote;
 use crate::run;
@@ -36,6 +40,8 @@ use crate::world::{Instruments, World};
 
 use breed::Nursery;
 
+pub use compare::ComparePlan;
+pub use costs::FrameCosts;
 pub use natural::WalkCosts;
 pub use trial::{Trial, TrialSite, Tried};
 
@@ -110,7 +116,16 @@ impl Session {
         arguments: &[String],
         run: Option<RunFolder>,
     ) -> Result<Self, HarnessError> {
-        Self::start_with_walker(mode, arguments, run, |agct| Box::new(agct))
+        let choice = Settings::from_environment()?.walker;
+        Self::start_with(
+            mode,
+            arguments,
+            run,
+            |agct, jvm, world, live| match choice {
+                WalkerChoice::RemoteRunning => remote::walker(jvm, world, live),
+                WalkerChoice::Agct | WalkerChoice::Reference => choice.make(agct, world),
+            },
+        )
     }
 
     /// [`start`](Self::start) with another walker, made from the JVM's own: one with a planted fault, say. The run's facts and findings
@@ -123,6 +138,15 @@ impl Session {
         arguments: &[String],
         run: Option<RunFolder>,
         walker: impl FnOnce(Agct) -> Box<dyn Walker>,
+    ) -> Result<Self, HarnessError> {
+        Self::start_with(mode, arguments, run, |agct, _, _, _| Ok(walker(agct)))
+    }
+
+    fn start_with(
+        mode: Mode,
+        arguments: &[String],
+        run: Option<RunFolder>,
+        walker: impl FnOnce(Agct, &Jvm, &mut World, &mut Live) -> Result<Box<dyn Walker>, HarnessError>,
     ) -> Result<Self, HarnessError> {
         let mut settings = Settings::from_environment()?;
         if mode == Mode::Survey {
@@ -147,10 +171,11 @@ impl Session {
             agct,
             mut timings,
         } = start::start(&settings, options, run.path())?;
-        let walker = match remote::wanted() {
-            Some(mode) => remote::walker(mode, &jvm, &mut world, &mut live)?,
-            None => walker(agct),
-        };
+        let walker = walker(agct, &jvm, &mut world, &mut live)?;
+        world.oracle = settings
+            .oracle
+            .map(|oracle| chosen::oracle(oracle, agct, &world))
+            .transpose()?;
         let mut facts = run::facts(&settings, &jvm, &*walker, arguments);
         if let Ok(known) = run.facts() {
             // Said by whoever made the folder; this process may be a later one of the same run.
@@ -189,9 +214,9 @@ impl Session {
             Arc::clone(&run),
             facts,
             settings.engine,
-            world.assert_poison,
+            Names::new(world.assert_poison).with_oracle(settings.oracle.map(WalkerChoice::name)),
         );
-        let tears = world.walk_mode == walkfuzz_context::WalkMode::OtherThreadRunning;
+        let tears = world.walk_mode == WalkMode::OtherThreadRunning;
         Ok(Self {
             mode,
             engine,

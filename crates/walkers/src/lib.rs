@@ -5,8 +5,11 @@
 //! [`Walker`] for the contract of both sides.
 
 mod agct;
+mod agreement;
 #[cfg(test)]
 mod example;
+mod known;
+mod reference;
 mod remote;
 mod request;
 mod ticks;
@@ -15,6 +18,9 @@ mod walked;
 mod walker;
 
 pub use agct::Agct;
+pub use agreement::{Agreement, Voice, compare, contradiction};
+pub use known::{Explainer, Referee, as_interrupted, known_difference};
+pub use reference::ReferenceWalker;
 pub use remote::{NoSuchThread, Remote, RemoteError, RemoteFacts, RemoteMode};
 pub use request::{ExtensionCall, RequestStackTrace};
 pub use ticks::{tick_hz, ticks};

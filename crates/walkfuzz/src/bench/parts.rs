@@ -176,7 +176,7 @@ impl Bench<'_> {
         Ok(command)
     }
 
-    fn measure(&self, what: &[&str]) -> Result<Measured, Failure> {
+    pub(crate) fn measure(&self, what: &[&str]) -> Result<Measured, Failure> {
         eprintln!("bench: {}", what.join(" "));
         let output = self.command(what)?.output().map_err(Failure::environment)?;
         parse(
@@ -249,7 +249,7 @@ fn parse(line: &str, said: &str) -> Result<Measured, Failure> {
         .map_err(|_| Failure::environment(format_args!("measuring failed: {}", last_line(said))))
 }
 
-fn last_line(text: &str) -> &str {
+pub(super) fn last_line(text: &str) -> &str {
     text.lines()
         .rev()
         .find(|line| !line.trim().is_empty())
