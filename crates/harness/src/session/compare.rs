@@ -267,7 +267,7 @@ impl Pair<'_> {
     fn explain(
         &mut self,
         moment: &Moment,
-        world: &World,
+        world: &mut World,
         registers: &Registers,
         perturbation: &Perturbation,
         walks: [Plain; 2],
@@ -291,6 +291,10 @@ impl Pair<'_> {
         };
         if !wanted {
             return;
+        }
+        if world.code.blob(Address(registers.pc().0)).is_none() {
+            // Compiled since the last survey.
+            world.look_at_code_again(Tid(moment.thread.tid));
         }
         let mut found = contradiction(first, second, at);
         found.known = known;
