@@ -1,9 +1,8 @@
 //! Which walkers a session has: the code under test, and the oracle beside it.
 
 use walkfuzz_record::Generation;
-use walkfuzz_reference::{CheckedMemory, Reference};
 use walkfuzz_triage::Signature;
-use walkfuzz_walkers::{Agct, Explainer, ReferenceWalker, Walker};
+use walkfuzz_walkers::{Agct, Explainer, Walker};
 
 use crate::error::HarnessError;
 use crate::oracle::Oracle;
@@ -62,7 +61,7 @@ impl WalkerChoice {
     pub fn make(self, agct: Agct, world: &World) -> Result<Box<dyn Walker>, HarnessError> {
         Ok(match self {
             WalkerChoice::Agct => Box::new(agct),
-            WalkerChoice::Reference => Box::new(reference(world)?),
+            WalkerChoice::Reference => Box::new(world.reference()?),
         })
     }
 }
@@ -95,28 +94,9 @@ pub(crate) fn oracle(
     world: &World,
 ) -> Result<Oracle, HarnessError> {
     // Without it the differences have no names; whatever walks, the reference can say what is known.
-    let explainer = reference(world).ok().and_then(|walker| walker.reference());
+    let explainer = world.reference().ok().and_then(|walker| walker.reference());
     let walker = choice.make(agct, world)?;
     Ok(Oracle::new(walker, explainer.map(Explainer::new)))
-}
-
-/// The reference walker of this process's JVM.
-///
-/// # Errors
-/// What the JVM's tables lack for it, by name.
-pub fn reference(world: &World) -> Result<ReferenceWalker, HarnessError> {
-    let libjvm = world.modules.by_name("libjvm.so");
-    let symbol = |name: &str| {
-        let libjvm = libjvm?;
-        let offset = libjvm.table()?.address_of(name)?;
-        Some(offset.wrapping_add(libjvm.bias()))
-    };
-    let reference = Reference::new(&world.hotspot, &CheckedMemory, &symbol).map_err(|error| {
-        HarnessError::VmStructs(format!(
-            "the reference walker cannot walk this JVM: {error}"
-        ))
-    })?;
-    Ok(ReferenceWalker::new(reference, world.env_offset()?))
 }
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use walkfuzz_capsule::capture::{Ground, Keep};
 use walkfuzz_context::tier::{Tier, WalkMode};
-use walkfuzz_context::{Arch, Pc, Perturbation, Registers};
+use walkfuzz_context::{Address, Arch, Pc, Perturbation, Registers};
 use walkfuzz_engine::{Ended, FrozenCopy, FrozenEnd, Moment, Shared, freeze};
 use walkfuzz_guard::{keep_stacks, kept_stack, read_word};
 use walkfuzz_record::WalkOutcome;
@@ -282,7 +282,8 @@ impl Examiner<'_> {
         };
         let tid = Tid(moment.thread.tid);
         let class = self.world.classifier.class(&self.world.code, &after);
-        let meanings = Meanings::new(self.world, &untouched, tid);
+        let java_thread = Address(moment.java_thread);
+        let meanings = Meanings::new(self.world, &untouched, tid, java_thread);
         let faulted = matches!(outcome, WalkOutcome::Fault(_) | WalkOutcome::Hang);
         let has_address = matches!(outcome, WalkOutcome::Fault(_) | WalkOutcome::Wrote(_));
         let accessed = Some(address).filter(|_| has_address);

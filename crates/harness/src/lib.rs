@@ -47,8 +47,10 @@ pub mod walks;
 mod watch;
 pub mod world;
 
-pub use chosen::{WalkerChoice, reference, walkers_of};
+pub use chosen::{WalkerChoice, walkers_of};
 pub use error::HarnessError;
 pub use replay::quoted;
-pub use session::{ComparePlan, InputVerdict, Mode, Session, Trial, TrialSite, Tried, WalkCosts};
+pub use session::{
+    ComparePlan, FrameCosts, InputVerdict, Mode, Session, Trial, TrialSite, Tried, WalkCosts,
+};
 pub use settings::{EngineKind, Settings, VARIABLES};

@@ -5,6 +5,7 @@
 
 pub(crate) mod breed;
 mod compare;
+mod costs;
 mod healthy;
 mod natural;
 mod snapshots;
@@ -39,6 +40,7 @@ use crate::world::{Instruments, World};
 use breed::Nursery;
 
 pub use compare::ComparePlan;
+pub use costs::FrameCosts;
 pub use natural::WalkCosts;
 pub use trial::{Trial, TrialSite, Tried};
 

@@ -14,7 +14,7 @@ use walkfuzz_vmstructs::{
     CodeCache, CodeMap, HotSpot, LiveMemory, Maps, Nmethod, Span, Survey, Tid, fill, method_name,
     survey,
 };
-use walkfuzz_walkers::Walker;
+use walkfuzz_walkers::{ReferenceWalker, Walker};
 
 use crate::classify::Classifier;
 use crate::error::HarnessError;
@@ -82,13 +82,7 @@ impl World {
         let libjvm = modules
             .by_name("libjvm.so")
             .ok_or(HarnessError::VmStructs("libjvm.so is not loaded".into()))?;
-        let table = libjvm.table();
-        let bias = libjvm.bias();
-        let symbol = |name: &str| {
-            table
-                .and_then(|table| table.address_of(name))
-                .map(|offset| offset.wrapping_add(bias))
-        };
+        let symbol = |name: &str| libjvm.address_of(name);
         let memory = LiveMemory::new();
         let hotspot = HotSpot::attach(&memory, &symbol)
             .map_err(|error| HarnessError::VmStructs(error.to_string()))?;
@@ -192,6 +186,19 @@ impl World {
             .iter()
             .find_map(|thread| Some(thread.jni_environment?.0.wrapping_sub(thread.address.0)))
             .ok_or_else(|| HarnessError::VmStructs("no Java thread shows its JNIEnv".into()))
+    }
+
+    /// The reference walker of this JVM.
+    ///
+    /// # Errors
+    /// A missing entry of HotSpot's tables, by name.
+    pub fn reference(&self) -> Result<ReferenceWalker, HarnessError> {
+        let missing = |what: String| HarnessError::VmStructs(what);
+        let libjvm = self.modules.by_name("libjvm.so");
+        let libjvm = libjvm.ok_or_else(|| missing("libjvm.so is not loaded".into()))?;
+        let symbol = |name: &str| libjvm.address_of(name);
+        ReferenceWalker::attach(&self.hotspot, &symbol, self.env_offset()?)
+            .map_err(|error| missing(error.to_string()))
     }
 
     /// What a sample must satisfy to be held.

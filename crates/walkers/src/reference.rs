@@ -8,7 +8,8 @@ use libc::ucontext_t;
 use walkfuzz_context::Address;
 use walkfuzz_guard::read_registers;
 use walkfuzz_record::{Code, Generation};
-use walkfuzz_reference::{CheckedMemory, End, Frames, Reference, ReferenceFrame};
+use walkfuzz_reference::{CheckedMemory, End, Frames, Reference, ReferenceError, ReferenceFrame};
+use walkfuzz_vmstructs::HotSpot;
 
 use crate::trace::{CallTrace, Frame, TraceBuffer};
 use crate::walker::{Call, Start, ThreadHandle, WalkFunction, Walker};
@@ -36,17 +37,27 @@ static JVM: OnceLock<Jvm> = OnceLock::new();
 pub struct ReferenceWalker(());
 
 impl ReferenceWalker {
-    /// Makes the reference walker of this process's JVM. The first one that is given stays.
-    #[must_use]
-    pub fn new(reference: Reference, env_offset: u64) -> Self {
-        JVM.get_or_init(|| Jvm {
-            reference,
-            env_offset,
-        });
-        Self(())
+    /// The reference walker of this process's JVM, which is looked up once. `symbol` is as for [`HotSpot::attach`]; `env_offset` leads from a
+    /// `JavaThread` to its `JNIEnv`.
+    ///
+    /// # Errors
+    /// [`ReferenceError`] naming what this JVM's tables lack.
+    pub fn attach(
+        hotspot: &HotSpot,
+        symbol: &dyn Fn(&str) -> Option<u64>,
+        env_offset: u64,
+    ) -> Result<Self, ReferenceError> {
+        if JVM.get().is_none() {
+            let reference = Reference::new(hotspot, &CheckedMemory, symbol)?;
+            JVM.get_or_init(|| Jvm {
+                reference,
+                env_offset,
+            });
+        }
+        Ok(Self(()))
     }
 
-    /// The walker itself, for those that want to know more of frames.
+    /// The walker itself, for those that want to know more of its frames.
     #[must_use]
     pub fn reference(&self) -> Option<&'static Reference> {
         JVM.get().map(|jvm| &jvm.reference)

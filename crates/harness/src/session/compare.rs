@@ -80,7 +80,7 @@ impl Session {
             value: chosen::NO_ORACLE.to_owned(),
             wanted: "the walker to compare with".to_owned(),
         })?;
-        let explainer = chosen::reference(world).ok();
+        let explainer = world.reference().ok();
         let explainer = explainer.and_then(|walker| walker.reference());
         let mut pair = Pair {
             walker: &**walker,
