@@ -42,7 +42,6 @@ fn walkers_that_cannot_be_compared_are_named() {
             sentence,
         );
     }
-    fails(nowhere(&home).arg("compare"), 3, "no JDK");
 }
 
 #[test]
@@ -158,4 +157,57 @@ fn the_screen_has_tiers_reasons_and_codes() {
         .args(["--contexts", "10", "--in-copy", "10"])
         .assert()
         .code(4);
+}
+
+/// AsyncGetCallTrace takes a return address for an instruction, and half a frame for a whole one: an oracle sees that at untouched contexts.
+#[test]
+fn wrong_frames_are_findings_that_can_be_explained_and_reproduced() {
+    let Some(jdk) = jdk() else { return };
+    if !walkfuzz_engine::can_step() {
+        eprintln!("skip: this processor cannot step itself");
+        return;
+    }
+    let runs = folder();
+    let mut step = walkfuzz();
+    step.args(["step", "--json", "--walks", "80000", "--jdk"])
+        .arg(&jdk.home)
+        .arg("--runs")
+        .arg(runs.path())
+        .env("WALKFUZZ_ORACLE", "reference")
+        .timeout(Duration::from_secs(300));
+    let output = step.output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{errors}");
+    let summary = json(&output.stdout);
+    let oracle = &summary["oracle"];
+    assert!(oracle["compared"].as_u64() > Some(10_000), "{oracle}");
+    assert!(oracle["wrong"].as_u64() > Some(0), "{oracle}");
+    let findings = summary["findings"].as_array().unwrap();
+    let wrong = |finding: &&serde_json::Value| {
+        let title = finding["title"].as_str().unwrap_or_default();
+        title.starts_with("wrong frames of agct: ") && title.ends_with("reference disagrees [T0]")
+    };
+    // What was seen most often comes back soonest.
+    let found = findings.iter().filter(wrong);
+    let finding = found
+        .max_by_key(|finding| finding["count"].as_u64())
+        .unwrap_or_else(|| panic!("{summary:#}"));
+    assert_eq!(finding["verdict"], "bug");
+    let id = finding["id"].as_str().unwrap();
+    walkfuzz()
+        .args(["explain", id, "--runs"])
+        .arg(runs.path())
+        .assert()
+        .code(0)
+        .stdout(contains("The walk gave frames that are wrong"))
+        .stdout(contains("Frames of both walkers"));
+    walkfuzz()
+        .args(["repro", id, "--budget", "120s", "--runs"])
+        .arg(runs.path())
+        .args(["--jdk"])
+        .arg(&jdk.home)
+        .timeout(Duration::from_secs(300))
+        .assert()
+        .code(0)
+        .stdout(contains("reproduced"));
 }
