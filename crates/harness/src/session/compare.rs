@@ -12,8 +12,9 @@ use walkfuzz_vmstructs::Tid;
 use walkfuzz_walkers::{Agreement, Explainer, TraceBuffer, Walker, compare, contradiction};
 
 use crate::chosen;
-use crate::compared::{Comparison, Counts, Example, Plain};
+use crate::compared::{Comparison, Example};
 use crate::contradicted;
+use crate::counted::{Counts, Plain};
 use crate::describe::code_at;
 use crate::error::HarnessError;
 use crate::natural_states::natural_states;
