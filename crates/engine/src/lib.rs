@@ -14,7 +14,7 @@ mod baton;
 mod error;
 mod freeze;
 mod frozen;
-mod futex;
+mod hand;
 mod held_stack;
 mod live;
 mod moment;
