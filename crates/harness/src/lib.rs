@@ -13,6 +13,7 @@ mod chosen;
 pub mod classify;
 pub mod compared;
 mod contradicted;
+mod counted;
 mod describe;
 mod error;
 mod examine;
@@ -49,6 +50,7 @@ mod watch;
 pub mod world;
 
 pub use chosen::{WalkerChoice, walkers_of};
+pub use counted::Counts;
 pub use error::HarnessError;
 pub use replay::quoted;
 pub use session::{

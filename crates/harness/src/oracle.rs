@@ -19,7 +19,7 @@ use walkfuzz_walkers::{
 };
 
 use crate::classify::Classifier;
-use crate::compared::Plain;
+use crate::counted::Plain;
 
 /// A walker beside the walker under test.
 pub struct Oracle {

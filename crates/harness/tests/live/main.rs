@@ -10,6 +10,7 @@
 )]
 
 mod allocations;
+mod compared;
 mod engines;
 mod findings;
 mod jdks;
@@ -54,6 +55,12 @@ const CASES: &[Case] = &[
     Case::new("reference", judged::reference).with("WALKFUZZ_WALKER", "reference"),
     Case::new("from_outside", sessions::from_outside)
         .with("WALKFUZZ_WALKER", "agct-remote-running"),
+    Case::new("compared", compared::compared)
+        .collectors(Z)
+        .with("WALKFUZZ_ORACLE", "reference"),
+    Case::new("compared_liar", compared::compared_liar)
+        .once()
+        .with("WALKFUZZ_ORACLE", "reference"),
     Case::new("traced", findings::traced),
     Case::new("healthy", findings::healthy),
     Case::new("strict", findings::strict).once(),

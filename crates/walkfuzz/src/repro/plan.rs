@@ -64,7 +64,11 @@ impl Plan {
             notes.push("its input is not kept: the campaign begins with none".to_owned());
         }
         let environment = environment(&jdk, Some(&finding.jvm), wishes);
-        let environment = with_walkers(environment, &finding.signature);
+        let mut environment = with_walkers(environment, &finding.signature);
+        if finding.engine == "step" && finding.registers.edited.is_empty() {
+            // An untouched context comes back at its instruction, where hardly any timer meets a thread.
+            environment.push(("WALKFUZZ_ENGINE".to_owned(), finding.engine.clone()));
+        }
         Ok(Self {
             what: format!("finding {}: {}", finding.id, finding.title),
             notes,
