@@ -7,12 +7,14 @@
 mod agct;
 #[cfg(test)]
 mod example;
+mod plugin;
 mod ticks;
 mod trace;
 mod walked;
 mod walker;
 
 pub use agct::Agct;
+pub use plugin::{Facts, PLUGIN_ABI, Plugin, PluginError, PluginPath};
 pub use ticks::{tick_hz, ticks};
 pub use trace::{CANARY, CallTrace, Frame, MAX_DEPTH, TraceBuffer};
 pub use walked::{Ended, Walked, fault_record, walk_bare, walk_guarded};
