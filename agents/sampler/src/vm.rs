@@ -87,10 +87,7 @@ impl Vm {
             // SAFETY: this JVM's own.
             unsafe { walkfuzz_jvm::ask_jvm_at_safefetch(handler) };
         }
-        let symbol = |name: &str| {
-            let table = module.table()?;
-            Some(table.address_of(name)?.wrapping_add(module.bias()))
-        };
+        let symbol = |name: &str| module.address_of(name);
         let memory = LiveMemory::new();
         let hotspot = HotSpot::attach(&memory, &symbol).map_err(|e| structures(e.to_string()))?;
         let maps = Maps::read_own().map_err(|e| structures(e.to_string()))?;

@@ -253,7 +253,8 @@ impl Examiner<'_> {
         };
         let tid = Tid(moment.thread.tid);
         let class = self.world.classifier.class(&self.world.code, &after);
-        let meanings = Meanings::new(self.world, &untouched, tid);
+        let java_thread = Address(moment.java_thread);
+        let meanings = Meanings::new(self.world, &untouched, tid, java_thread);
         let faulted = matches!(outcome, WalkOutcome::Fault(_) | WalkOutcome::Hang);
         let has_address = matches!(outcome, WalkOutcome::Fault(_) | WalkOutcome::Wrote(_));
         let accessed = Some(address).filter(|_| has_address);

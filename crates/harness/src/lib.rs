@@ -27,6 +27,7 @@ mod names;
 mod needed;
 pub mod one_core;
 mod oom;
+mod plugin;
 mod progress;
 mod replay;
 mod run;

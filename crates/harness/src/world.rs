@@ -13,7 +13,7 @@ use walkfuzz_vmstructs::{
     CodeCache, CodeMap, HotSpot, LiveMemory, Maps, Nmethod, Span, Survey, Tid, fill, method_name,
     survey,
 };
-use walkfuzz_walkers::Walker;
+use walkfuzz_walkers::{ReferenceWalker, Walker};
 
 use crate::classify::Classifier;
 use crate::error::HarnessError;
@@ -78,13 +78,7 @@ impl World {
         let libjvm = modules
             .by_name("libjvm.so")
             .ok_or(HarnessError::VmStructs("libjvm.so is not loaded".into()))?;
-        let table = libjvm.table();
-        let bias = libjvm.bias();
-        let symbol = |name: &str| {
-            table
-                .and_then(|table| table.address_of(name))
-                .map(|offset| offset.wrapping_add(bias))
-        };
+        let symbol = |name: &str| libjvm.address_of(name);
         let memory = LiveMemory::new();
         let hotspot = HotSpot::attach(&memory, &symbol)
             .map_err(|error| HarnessError::VmStructs(error.to_string()))?;
@@ -183,30 +177,51 @@ impl World {
             .ok_or_else(|| HarnessError::VmStructs("no Java thread shows its JNIEnv".into()))
     }
 
+    /// The reference walker of this JVM.
+    ///
+    /// # Errors
+    /// A missing entry of HotSpot's tables, by name.
+    pub fn reference(&self) -> Result<ReferenceWalker, HarnessError> {
+        let missing = |what: String| HarnessError::VmStructs(what);
+        let libjvm = self.modules.by_name("libjvm.so");
+        let libjvm = libjvm.ok_or_else(|| missing("libjvm.so is not loaded".into()))?;
+        let symbol = |name: &str| libjvm.address_of(name);
+        ReferenceWalker::attach(&self.hotspot, &symbol, self.env_offset()?)
+            .map_err(|error| missing(error.to_string()))
+    }
+
+    /// From the lowest to the highest address of the reserved code cache.
+    ///
+    /// # Errors
+    /// The tables show none.
+    pub(crate) fn code_cache(&self) -> Result<std::ops::Range<u64>, HarnessError> {
+        let heaps = &self.code.cache().heaps;
+        let low = heaps
+            .iter()
+            .map(|heap| heap.reserved.start.0)
+            .min()
+            .ok_or_else(|| HarnessError::VmStructs("the tables lack a code heap".into()))?;
+        let high = heaps
+            .iter()
+            .map(|heap| heap.reserved.end.0)
+            .max()
+            .unwrap_or(low);
+        Ok(low..high)
+    }
+
     /// What a sample must satisfy to be held.
     ///
     /// # Errors
     /// A missing entry of HotSpot's tables.
     pub fn filter(&self) -> Result<Filter, HarnessError> {
         let missing = |what: &str| HarnessError::VmStructs(format!("the tables lack {what}"));
-        let heaps = &self.code.cache().heaps;
-        let low = heaps
-            .iter()
-            .map(|heap| heap.reserved.start.0)
-            .min()
-            .ok_or_else(|| missing("a code heap"))?;
-        let high = heaps
-            .iter()
-            .map(|heap| heap.reserved.end.0)
-            .max()
-            .unwrap_or(low);
         let tables = self.hotspot.tables();
         let state = tables
             .field("JavaThread", "_thread_state")
             .ok_or_else(|| missing("JavaThread::_thread_state"))?;
         let in_java = tables.constant("_thread_in_Java").unwrap_or(8);
         Ok(Filter {
-            code: low..high,
+            code: self.code_cache()?,
             thread_state_offset: state.offset,
             in_java: in_java as u32,
         })

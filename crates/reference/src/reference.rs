@@ -100,6 +100,12 @@ impl Reference {
         self.threads.read(memory, java_thread)
     }
 
+    /// The `jmethodID` of a `Method*`; `None` if it has none yet, or is no method.
+    #[inline]
+    pub fn id_of_method<M: Memory + ?Sized>(&self, memory: &M, method: Address) -> Option<u64> {
+        self.methods.id(memory, method)
+    }
+
     /// The `Method*` that a `jmethodID` stands for: it points to it in 11 to 25. `None` if it is unreadable or stands for none any more.
     #[inline]
     pub fn method_of_id<M: Memory + ?Sized>(&self, memory: &M, id: u64) -> Option<Address> {

@@ -5,7 +5,7 @@ use walkfuzz_vmstructs::{CodeAt, LiveBlob, Memory, Nmethod, Span};
 
 use crate::arch::strip;
 use crate::debug_info::Wanted;
-use crate::frame::{End, FrameKind, NATIVE_BCI, ReferenceFrame, Trust, Walk};
+use crate::frame::{End, FrameKind, Frames, NATIVE_BCI, ReferenceFrame, Trust, Walk};
 use crate::reference::Reference;
 use crate::thread::{Anchor, Thread};
 
@@ -38,12 +38,11 @@ pub(crate) enum At {
 }
 
 /// One walk.
-pub(crate) struct Walker<'a, M: Memory + ?Sized> {
+pub(crate) struct Walker<'a, M: Memory + ?Sized, F: Frames + ?Sized> {
     pub(crate) reference: &'a Reference,
     pub(crate) memory: &'a M,
     pub(crate) thread: &'a Thread,
-    frames: &'a mut [ReferenceFrame],
-    count: usize,
+    frames: &'a mut F,
 }
 
 impl Reference {
@@ -55,20 +54,31 @@ impl Reference {
         registers: &Registers,
         frames: &mut [ReferenceFrame],
     ) -> Walk {
+        let mut written = Written { frames, count: 0 };
+        let end = self.walk_into(memory, thread, registers, &mut written);
+        Walk {
+            frames: written.count,
+            end,
+        }
+    }
+
+    /// [`walk`](Self::walk) into anything that takes frames. Returns why there are no more.
+    pub fn walk_into<M: Memory + ?Sized, F: Frames + ?Sized>(
+        &self,
+        memory: &M,
+        thread: &Thread,
+        registers: &Registers,
+        frames: &mut F,
+    ) -> End {
         let mut walker = Walker {
             reference: self,
             memory,
             thread,
             frames,
-            count: 0,
         };
-        let end = match walker.run(registers) {
+        match walker.run(registers) {
             Ok(never) => match never {},
             Err(end) => end,
-        };
-        Walk {
-            frames: walker.count,
-            end,
         }
     }
 }
@@ -76,7 +86,24 @@ impl Reference {
 /// Walks go on until there is a reason to end.
 enum Never {}
 
-impl<M: Memory + ?Sized> Walker<'_, M> {
+/// Frames in a slice.
+struct Written<'a> {
+    frames: &'a mut [ReferenceFrame],
+    count: usize,
+}
+
+impl Frames for Written<'_> {
+    fn push(&mut self, frame: &ReferenceFrame) -> bool {
+        let Some(slot) = self.frames.get_mut(self.count) else {
+            return false;
+        };
+        *slot = *frame;
+        self.count += 1;
+        true
+    }
+}
+
+impl<M: Memory + ?Sized, F: Frames + ?Sized> Walker<'_, M, F> {
     fn run(&mut self, registers: &Registers) -> Result<Never, End> {
         let mut position = self.start(registers)?;
         // A frame takes a word at least.
@@ -125,11 +152,13 @@ impl<M: Memory + ?Sized> Walker<'_, M> {
         Ok(strip(self.reference.arch, self.word(at)?))
     }
 
+    #[inline]
     fn push(&mut self, frame: ReferenceFrame) -> Result<(), End> {
-        let slot = self.frames.get_mut(self.count).ok_or(End::Full)?;
-        *slot = frame;
-        self.count += 1;
-        Ok(())
+        if self.frames.push(&frame) {
+            Ok(())
+        } else {
+            Err(End::Full)
+        }
     }
 
     /// A frame of the position without a method.

@@ -8,6 +8,7 @@ mod agct;
 #[cfg(test)]
 mod example;
 mod plugin;
+mod reference;
 mod ticks;
 mod trace;
 mod walked;
@@ -15,6 +16,7 @@ mod walker;
 
 pub use agct::Agct;
 pub use plugin::{Facts, PLUGIN_ABI, Plugin, PluginError, PluginPath};
+pub use reference::ReferenceWalker;
 pub use ticks::{tick_hz, ticks};
 pub use trace::{CANARY, CallTrace, Frame, MAX_DEPTH, TraceBuffer};
 pub use walked::{Ended, Walked, fault_record, walk_bare, walk_guarded};

@@ -141,10 +141,7 @@ fn child(options: &Options) -> u32 {
         ..
     } = subject;
     let libjvm = world.modules.by_name("libjvm.so").unwrap();
-    let symbol = |name: &str| {
-        let offset = libjvm.table()?.address_of(name)?;
-        Some(offset.wrapping_add(libjvm.bias()))
-    };
+    let symbol = |name: &str| libjvm.address_of(name);
     let reference = Reference::new(&world.hotspot, &CheckedMemory, &symbol).unwrap();
     let wants = |mode: &str| options.mode.as_deref().is_none_or(|wanted| wanted == mode);
     let mut failures = 0;
