@@ -1,32 +1,32 @@
 /*
- * The smallest walker worth the name: follows the chain of frame pointers from the interrupted registers, inside the walked thread's
- * stack. Interpreted frames, native wrappers and frames of code that keeps frame pointers are found; others end the chain early.
+ * A small walker that no context can make fault: follows the chain of frame pointers from the interrupted registers, as long as it leads through
+ * the code cache. Interpreted frames, native wrappers and compiled code that keeps frame pointers are found; other code ends the chain early.
  *
  *     cc -shared -fPIC -O2 -I crates/walkers/include -o libframe_pointers.so plugins/c-frame-pointers/frame_pointers.c
  *
- * It gives a pc where AsyncGetCallTrace gives a method id. It believes no fp: a record is read only where the stack's mapping ends later, which
- * `init` cannot know for every thread; so it goes up by at most STEP bytes at a time and stays within REACH bytes of sp.
+ * It gives a pc where AsyncGetCallTrace gives a method id. It believes no address: the kernel reads the stack for it, and says no instead of
+ * faulting. That costs some 200 ns a frame; a walker in a hurry knows the bounds of each thread's stack instead.
  */
 #define _GNU_SOURCE
 #include <signal.h>
 #include <stddef.h>
+#include <sys/uio.h>
 #include <ucontext.h>
+#include <unistd.h>
 
 #include "walkfuzz_walker.h"
 
 enum { OUTSIDE_CODE = -1, NO_FRAME = 0 };
 
-/* One frame is smaller, and a Java thread's stack is at most this far from its sp to its end where the JVM's defaults hold. */
-#define STEP (256u << 10)
-#define REACH (768u << 10)
-
 static uintptr_t code_low, code_high;
+static pid_t self;
 
 static int32_t init(const struct walkfuzz_facts *facts) {
     if (facts->code_cache_low >= facts->code_cache_high) {
         facts->log("this JVM has no code cache");
         return 1;
     }
+    self = getpid();
     code_low = facts->code_cache_low;
     code_high = facts->code_cache_high;
     return 0;
@@ -36,23 +36,34 @@ static int is_code(uintptr_t pc) {
     return code_low <= pc && pc < code_high;
 }
 
+/* Where a frame pointer points: the caller's frame pointer, and the return address. */
+struct record {
+    uintptr_t fp;
+    uintptr_t pc;
+};
+
+static int read_record(uintptr_t address, struct record *record) {
+    struct iovec here = {record, sizeof *record};
+    struct iovec there = {(void *)address, sizeof *record};
+    return process_vm_readv(self, &here, 1, &there, 1, 0) == (ssize_t)sizeof *record;
+}
+
 static int32_t follow(uintptr_t sp, uintptr_t fp, uintptr_t pc, int32_t depth, struct walkfuzz_frame *frames) {
-    const uintptr_t limit = sp + REACH;
     uintptr_t lowest = sp;
     int32_t count = 0;
     if (!is_code(pc))
         return OUTSIDE_CODE;
     while (count < depth && is_code(pc)) {
+        struct record record;
         frames[count].bci = -3;
         frames[count].method = (void *)pc;
         count++;
-        /* Callers' records stand above their callees', so that the walk comes to an end. */
-        if (fp < lowest || fp - lowest > STEP || fp >= limit || fp % sizeof(uintptr_t) != 0)
+        /* Callers' records stand above their callees': so the walk comes to an end. */
+        if (fp < lowest || fp % sizeof(uintptr_t) != 0 || !read_record(fp, &record))
             break;
-        const uintptr_t *record = (const uintptr_t *)fp;
-        lowest = fp + 2 * sizeof(uintptr_t);
-        pc = record[1];
-        fp = record[0];
+        lowest = fp + sizeof record;
+        pc = record.pc;
+        fp = record.fp;
     }
     return count;
 }

@@ -20,12 +20,13 @@ use walkfuzz_coverage::{Domain, Feedback};
 use walkfuzz_engine::{Engine, Frozen, Request, Shared, Step};
 use walkfuzz_jvm::Jvm;
 use walkfuzz_record::{Counter, Lane, Recorder, RunFolder, WalkOutcome, WalkerId};
-use walkfuzz_walkers::{Agct, TraceBuffer, Walker};
+use walkfuzz_walkers::{Agct, PluginPath, TraceBuffer, Walker};
 
 use crate::blocks::Blocks;
 use crate::error::HarnessError;
 use crate::feedback;
 use crate::hunt::Hunt;
+use crate::plugin;
 use crate::progress::Progress;
 use crate::run;
 use crate::settings::{EngineKind, Settings};
@@ -109,7 +110,7 @@ impl Session {
         arguments: &[String],
         run: Option<RunFolder>,
     ) -> Result<Self, HarnessError> {
-        Self::start_with_walker(mode, arguments, run, |agct| Box::new(agct))
+        Self::start_with(mode, arguments, run, |subject| Ok(Box::new(subject.agct)))
     }
 
     /// [`start`](Self::start) with another walker, made from the JVM's own: one with a planted fault, say. The run's facts and findings
@@ -122,6 +123,31 @@ impl Session {
         arguments: &[String],
         run: Option<RunFolder>,
         walker: impl FnOnce(Agct) -> Box<dyn Walker>,
+    ) -> Result<Self, HarnessError> {
+        Self::start_with(mode, arguments, run, |subject| Ok(walker(subject.agct)))
+    }
+
+    /// [`start`](Self::start) with the walker of a library.
+    ///
+    /// # Errors
+    /// What this machine lacks for a session, or why the library is no walker here.
+    pub fn start_with_plugin(
+        mode: Mode,
+        arguments: &[String],
+        run: Option<RunFolder>,
+        path: &PluginPath,
+    ) -> Result<Self, HarnessError> {
+        Self::start_with(mode, arguments, run, |subject| {
+            let plugin = plugin::load(path, &subject.jvm, &subject.world)?;
+            Ok(Box::new(plugin))
+        })
+    }
+
+    fn start_with(
+        mode: Mode,
+        arguments: &[String],
+        run: Option<RunFolder>,
+        walker: impl FnOnce(&Subject) -> Result<Box<dyn Walker>, HarnessError>,
     ) -> Result<Self, HarnessError> {
         let mut settings = Settings::from_environment()?;
         if mode == Mode::Survey {
@@ -138,15 +164,18 @@ impl Session {
             Some(run) => run,
             None => run::create(&settings, &options, arguments)?,
         });
+        let subject = start::start(&settings, options, run.path())?;
+        let walker = walker(&subject)?;
         let Subject {
             jvm,
             guard: _,
-            world,
+            mut world,
             live,
-            agct,
+            agct: _,
             mut timings,
-        } = start::start(&settings, options, run.path())?;
-        let walker = walker(agct);
+        } = subject;
+        // The walker may have come from a library.
+        world.modules.refresh()?;
         let mut facts = run::facts(&settings, &jvm, &*walker, arguments);
         if let Ok(known) = run.facts() {
             // Said by whoever made the folder; this process may be a later one of the same run.

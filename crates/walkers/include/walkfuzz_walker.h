@@ -10,8 +10,8 @@
  * - They read what they like and write nothing but `frames[0]` to `frames[depth - 1]` and memory of their own.
  * - They may be left at any instruction, when they fault or take too long. Nothing in them may count on its end being reached.
  * - They must come to an end for every context: pc, sp and fp may hold anything.
- * Contract of `walkfuzz_walker` and `init`: called by an ordinary thread, may do what they like, and return within 5 seconds. Both are tried in
- * a forked copy of the process first.
+ * Contract of `walkfuzz_walker` and `init`: called by an ordinary thread that is attached to the JVM, may do what they like, and return within
+ * 5 seconds. Both are tried in a forked copy of the process first, in which the JVM's other threads are not there: Java code must not be run.
  *
  * You may copy this file into your own project under the terms of either the MIT or the Apache-2.0 licence.
  */

@@ -10,10 +10,13 @@
 )]
 
 mod allocations;
+#[path = "../../../../plugins/compile.rs"]
+mod compile;
 mod engines;
 mod findings;
 mod jdks;
 mod planted;
+mod plugins;
 mod processes;
 mod runner;
 mod sessions;
@@ -61,6 +64,16 @@ const CASES: &[Case] = &[
     Case::new("aborts", processes::aborts).once(),
     Case::new("crash_log", processes::crash_log),
     Case::new("killed_in_walk", processes::killed_in_walk).once(),
+    Case::new("mutant_none", plugins::no_mutant),
+    Case::new("mutant_unchecked_fp", plugins::unchecked_fp),
+    Case::new("mutant_beyond_stack", plugins::beyond_stack),
+    Case::new("mutant_stale_sp", plugins::stale_sp),
+    Case::new("mutant_cycle", plugins::cycle).with("WALKFUZZ_HANG_MS", "40"),
+    Case::new("mutant_more_than_depth", plugins::more_than_depth),
+    Case::new("mutant_behind_frames", plugins::behind_frames),
+    Case::new("mutant_allocates", plugins::allocates),
+    Case::new("mutant_leaves_lock", plugins::leaves_lock),
+    Case::new("example_in_c", plugins::example_in_c),
     Case::new("killed_between_walks", processes::killed_between_walks).once(),
 ];
 
