@@ -21,17 +21,6 @@ enum { OUTSIDE_CODE = -1, NO_FRAME = 0 };
 static uintptr_t code_low, code_high;
 static pid_t self;
 
-static int32_t init(const struct walkfuzz_facts *facts) {
-    if (facts->code_cache_low >= facts->code_cache_high) {
-        facts->log("this JVM has no code cache");
-        return 1;
-    }
-    self = getpid();
-    code_low = facts->code_cache_low;
-    code_high = facts->code_cache_high;
-    return 0;
-}
-
 static int is_code(uintptr_t pc) {
     return code_low <= pc && pc < code_high;
 }
@@ -46,6 +35,22 @@ static int read_record(uintptr_t address, struct record *record) {
     struct iovec here = {record, sizeof *record};
     struct iovec there = {(void *)address, sizeof *record};
     return process_vm_readv(self, &here, 1, &there, 1, 0) == (ssize_t)sizeof *record;
+}
+
+static int32_t init(const struct walkfuzz_facts *facts) {
+    if (facts->code_cache_low >= facts->code_cache_high) {
+        facts->log("this JVM has no code cache");
+        return 1;
+    }
+    struct record record, probe = {1, 2};
+    self = getpid();
+    if (!read_record((uintptr_t)&probe, &record) || record.pc != probe.pc) {
+        facts->log("the kernel does not let this process read its own memory by process_vm_readv");
+        return 2;
+    }
+    code_low = facts->code_cache_low;
+    code_high = facts->code_cache_high;
+    return 0;
 }
 
 static int32_t follow(uintptr_t sp, uintptr_t fp, uintptr_t pc, int32_t depth, struct walkfuzz_frame *frames) {

@@ -15,7 +15,8 @@ mod walked;
 mod walker;
 
 pub use agct::Agct;
-pub use plugin::{Facts, PLUGIN_ABI, Plugin, PluginError, PluginPath};
+pub use plugin::abi as plugin_abi;
+pub use plugin::{Facts, Plugin, PluginError, PluginPath};
 pub use reference::ReferenceWalker;
 pub use ticks::{tick_hz, ticks};
 pub use trace::{CANARY, CallTrace, Frame, MAX_DEPTH, TraceBuffer};

@@ -19,9 +19,9 @@ fn facts() -> Facts {
         feature: 17,
         libjvm: "/nowhere/libjvm.so".into(),
         libjvm_base: 0x7000_0000_0000,
-        async_get_call_trace: std::ptr::null(),
-        java_vm: std::ptr::null_mut(),
-        jvmti: std::ptr::null_mut(),
+        async_get_call_trace: 1 as *const _,
+        java_vm: 2 as *mut _,
+        jvmti: 3 as *mut _,
         code_cache: 0x1000..0x2000,
     }
 }

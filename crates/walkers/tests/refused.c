@@ -2,6 +2,7 @@
 #include <pthread.h>
 #include <stddef.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "walkfuzz_walker.h"
@@ -41,7 +42,18 @@ static int32_t init(const struct walkfuzz_facts *facts) {
 #elif defined(UNWILLING)
     return 7;
 #endif
-    return facts->abi == WALKFUZZ_WALKER_ABI && facts->size == sizeof *facts ? 0 : -1;
+    /* What the test says: each field stands where both sides think. */
+    if (facts->abi != WALKFUZZ_WALKER_ABI || facts->size != sizeof *facts)
+        return -1;
+    if (strcmp(facts->jvm_version, "17.0.15+6") != 0 || facts->feature != 17)
+        return -2;
+    if (strcmp(facts->libjvm_path, "/nowhere/libjvm.so") != 0 || facts->libjvm_base != 0x700000000000)
+        return -3;
+    if (facts->async_get_call_trace != (void *)1 || facts->java_vm != (void *)2 || facts->jvmti != (void *)3)
+        return -4;
+    if (facts->code_cache_low != 0x1000 || facts->code_cache_high != 0x2000)
+        return -5;
+    return 0;
 }
 
 /* What it does is chosen by the depth. */

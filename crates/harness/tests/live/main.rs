@@ -74,6 +74,7 @@ const CASES: &[Case] = &[
     Case::new("mutant_allocates", plugins::allocates),
     Case::new("mutant_leaves_lock", plugins::leaves_lock),
     Case::new("example_in_c", plugins::example_in_c),
+    Case::new("example_in_rust", plugins::example_in_rust),
     Case::new("killed_between_walks", processes::killed_between_walks).once(),
 ];
 

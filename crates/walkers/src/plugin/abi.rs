@@ -8,12 +8,12 @@ use crate::trace::Frame;
 pub const ABI: u32 = 1;
 
 /// The function that a library exports.
-pub(super) const ENTRY: &std::ffi::CStr = c"walkfuzz_walker";
+pub const ENTRY: &std::ffi::CStr = c"walkfuzz_walker";
 
 /// `struct walkfuzz_thread`.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
-pub(super) struct RawThread {
+pub struct RawThread {
     /// Its `JNIEnv*`.
     pub env: *mut c_void,
     /// Its kernel thread id.
@@ -23,17 +23,28 @@ pub(super) struct RawThread {
 /// `struct walkfuzz_code`.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
-pub(super) struct RawCode {
+pub struct RawCode {
     /// 0 or less.
     pub code: i32,
     /// Null at the table's end.
     pub name: *const c_char,
 }
 
+impl RawCode {
+    /// The end of a table.
+    pub const END: Self = Self {
+        code: 0,
+        name: std::ptr::null(),
+    };
+}
+
+// SAFETY: a table of constants.
+unsafe impl Sync for RawCode {}
+
 /// `struct walkfuzz_facts`.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
-pub(super) struct RawFacts {
+pub struct RawFacts {
     /// [`ABI`].
     pub abi: u32,
     /// Bytes of this struct.
@@ -61,19 +72,19 @@ pub(super) struct RawFacts {
 }
 
 /// `init`.
-pub(super) type Init = unsafe extern "C" fn(*const RawFacts) -> i32;
+pub type Init = unsafe extern "C" fn(*const RawFacts) -> i32;
 /// `walk`.
-pub(super) type Walk = unsafe extern "C" fn(*const RawThread, *mut c_void, i32, *mut Frame) -> i32;
+pub type Walk = unsafe extern "C" fn(*const RawThread, *mut c_void, i32, *mut Frame) -> i32;
 /// `walk_from_frame`.
-pub(super) type WalkFromFrame =
+pub type WalkFromFrame =
     unsafe extern "C" fn(*const RawThread, usize, usize, usize, i32, *mut Frame) -> i32;
 /// [`ENTRY`].
-pub(super) type Entry = unsafe extern "C" fn() -> *const RawWalker;
+pub type Entry = unsafe extern "C" fn() -> *const RawWalker;
 
 /// `struct walkfuzz_walker`.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]
-pub(super) struct RawWalker {
+pub struct RawWalker {
     /// [`ABI`].
     pub abi: u32,
     /// Bytes of this struct as the library knows it.

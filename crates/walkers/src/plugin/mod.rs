@@ -3,7 +3,7 @@
 //! A library is refused with one sentence ([`PluginError`]), after a first try in a forked copy. In its walks, calls of functions that allocate or
 //! lock are noticed (see `watch`). Loading is for ordinary threads; walking is signal-safe as far as the library is.
 
-mod abi;
+pub mod abi;
 mod error;
 mod imports;
 mod load;
@@ -19,7 +19,6 @@ use crate::trace::{Frame, TraceBuffer};
 use crate::walker::{Call, Start, ThreadHandle, Walker};
 use abi::{RawFacts, RawThread, RawWalker};
 
-pub use abi::ABI as PLUGIN_ABI;
 pub use error::PluginError;
 pub use load::PluginPath;
 
