@@ -45,5 +45,5 @@ pub mod world;
 
 pub use error::HarnessError;
 pub use replay::quoted;
-pub use session::{InputVerdict, Mode, Session, Trial, TrialSite, Tried, WalkCosts};
+pub use session::{FrameCosts, InputVerdict, Mode, Session, Trial, TrialSite, Tried, WalkCosts};
 pub use settings::{EngineKind, Settings, VARIABLES};

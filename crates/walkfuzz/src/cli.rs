@@ -573,10 +573,12 @@ pub(crate) enum BenchPart {
     Snapshots,
     /// The sampler: what its clocks deliver, what a sample costs beside async-profiler's.
     Stress,
+    /// The reference walker beside AsyncGetCallTrace, frame by frame.
+    Walkers,
 }
 
 impl BenchPart {
-    pub(crate) const ALL: [BenchPart; 10] = [
+    pub(crate) const ALL: [BenchPart; 11] = [
         BenchPart::Guard,
         BenchPart::Start,
         BenchPart::Bare,
@@ -587,6 +589,7 @@ impl BenchPart {
         BenchPart::Repro,
         BenchPart::Snapshots,
         BenchPart::Stress,
+        BenchPart::Walkers,
     ];
 }
 
@@ -604,6 +607,11 @@ pub(crate) enum InJvm {
     Start,
     /// The bare loop.
     Bare {
+        /// How long.
+        seconds: u32,
+    },
+    /// What a frame costs the session's walker and the reference walker.
+    Walkers {
         /// How long.
         seconds: u32,
     },
