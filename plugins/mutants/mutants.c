@@ -1,9 +1,9 @@
 /*
- * A right walker, and the ways to get one wrong: one of the MUTANT_... below makes the mutant, none makes the right one, which walkfuzz must find
- * nothing in. `crates/harness/tests/live/mutants.rs` runs each and says how many walks it took to find it.
+ * Right walkers, and the ways to get one wrong: one of the MUTANT_... below makes the mutant, none makes a right one, which walkfuzz must find
+ * nothing in. `crates/harness/tests/live/plugins.rs` runs each and says how many walks it took to find it.
  *
- * Two right walkers are spoiled. With AROUND_AGCT: AsyncGetCallTrace, called with the context as it is. Without: one that follows frame pointers,
- * as plugins/c-frame-pointers does, and lets the kernel read the stack, so that nothing makes it fault.
+ * Two right walkers are spoiled. With AROUND_AGCT, AsyncGetCallTrace, called with the context as it is. Without it, one that follows frame
+ * pointers, as plugins/c-frame-pointers does, and lets the kernel read the stack, so that nothing makes it fault.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -69,12 +69,11 @@ static int32_t right(const struct walkfuzz_thread *thread, void *ucontext, int32
 }
 
 #if defined(MUTANT_WRONG_BCI)
-/* The bytecode behind the call, instead of the call. */
+/* The bytecode behind the one that runs. */
 MUTATION int32_t mutated(const struct walkfuzz_thread *thread, void *ucontext, int32_t depth, struct walkfuzz_frame *frames) {
     int32_t count = right(thread, ucontext, depth, frames);
-    for (int32_t index = 0; index < count; index++)
-        if (frames[index].bci >= 0)
-            frames[index].bci += 3;
+    if (count > 0 && frames[0].bci >= 0)
+        frames[0].bci += 3;
     return count;
 }
 #elif defined(MUTANT_OFF_BY_ONE_INLINED)
@@ -109,14 +108,16 @@ MUTATION int32_t mutated(const struct walkfuzz_thread *thread, void *ucontext, i
     if (under_way)
         left_over = 1;
     under_way = 1;
+    /* At a wild sp it faults here, before anything is mended. */
+    (void)*(const volatile uintptr_t *)registers_of(ucontext).sp;
     int32_t count = right(thread, ucontext, depth, frames);
     under_way = 0;
-    if (left_over)
-        for (int32_t index = 0; index < count; index++)
-            if (frames[index].bci >= 0)
-                frames[index].bci += 1;
+    if (left_over && count > 0 && frames[0].bci >= 0)
+        frames[0].bci += 1;
     return count;
 }
+#else
+#define mutated right
 #endif
 
 #else

@@ -3,6 +3,7 @@
 //! Runs in a copy of the moment in which the walk faulted: single-threaded, may allocate, is ended when its time is over.
 //! The answer goes back through a file, because the copy shares no heap with the process it came from.
 
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -14,19 +15,22 @@ use walkfuzz_engine::{Ended, FrozenCopy, FrozenEnd, Moment, Shared, freeze};
 use walkfuzz_guard::{keep_stacks, kept_stack, read_word};
 use walkfuzz_record::WalkOutcome;
 use walkfuzz_record::finding::{
-    FaultRegister, FindingBlob, FindingCapsule, FindingMoment, FindingRegisters,
+    FaultRegister, FindingBlob, FindingCapsule, FindingContradiction, FindingMoment,
+    FindingRegisters,
 };
 use walkfuzz_symbols::{SymbolisedPc, unwind};
 use walkfuzz_vmstructs::Tid;
 use walkfuzz_walkers::{MAX_DEPTH, TraceBuffer, Walker};
 
 use crate::capsules::{self, Wanted};
+use crate::contradicted;
 use crate::describe::{self, Control};
 use crate::in_capsule::{Judge, perturbed};
 use crate::meaning::Meanings;
 use crate::minimise::minimise;
 use crate::names::Names;
 use crate::needed;
+use crate::oracle::{Given, Judging};
 use crate::watch::Watch;
 use crate::world::World;
 
@@ -76,6 +80,9 @@ pub(crate) struct Examined {
     pub(crate) class: usize,
     /// Registers before and after.
     pub(crate) registers: FindingRegisters,
+    /// Where its frames and the oracle's part.
+    #[serde(default)]
+    pub(crate) contradiction: Option<FindingContradiction>,
     /// Where it faulted.
     pub(crate) fault_pc: u64,
     /// What it accessed.
@@ -156,7 +163,22 @@ pub(crate) fn walk_unrecorded(
     let Some(walked) = moment.walk(walker, registers, depth, trace) else {
         return WalkOutcome::Frames(0);
     };
-    let outcome = walked.outcome(moment.fault(), depth);
+    let mut outcome = walked.outcome(moment.fault(), depth);
+    if let (Some(oracle), WalkOutcome::Frames(frames)) = (&world.oracle, outcome) {
+        let judging = Judging {
+            oracle,
+            classifier: RefCell::new(&mut world.classifier),
+            code: &world.code,
+            landscape: &world.landscape,
+        };
+        let given = Given {
+            walker,
+            registers,
+            depth,
+            frames: trace.frames(frames as usize),
+        };
+        outcome = judging.outcome(moment, &given, outcome, None);
+    }
     let mut watch = Watch {
         stack: &mut world.stack,
         code: &world.code,
@@ -222,6 +244,7 @@ impl Examiner<'_> {
         keep_stacks(Box::leak(vec![0; STACK_BYTES].into_boxed_slice()));
         let outcome = self.walk(moment, &after);
         let fault = *moment.fault();
+        let contradiction = self.contradiction(moment, &after, &outcome);
         let backtrace = match outcome {
             WalkOutcome::Fault(_) | WalkOutcome::Hang => self.backtrace(&fault.registers),
             _ => Vec::new(),
@@ -278,6 +301,7 @@ impl Examiner<'_> {
                 meanings: describe::registers(&meanings, &untouched, &after),
                 ..FindingRegisters::new(&untouched, &after)
             },
+            contradiction,
             fault_pc,
             address,
             code,
@@ -298,6 +322,29 @@ impl Examiner<'_> {
             },
             moment: told,
         })
+    }
+
+    /// What both walkers say of the context that was walked last.
+    fn contradiction(
+        &self,
+        moment: &mut Moment,
+        after: &Registers,
+        outcome: &WalkOutcome,
+    ) -> Option<FindingContradiction> {
+        let WalkOutcome::WrongFrames(found) = outcome else {
+            return None;
+        };
+        let oracle = self.world.oracle.as_ref()?;
+        let count = usize::try_from(self.walker.finish(&self.trace).0).unwrap_or(0);
+        let given = self.trace.frames(count);
+        let expected = oracle.frames(moment, after, self.suspect.depth);
+        Some(contradicted::frames(
+            self.world,
+            oracle.name(),
+            found,
+            given,
+            &expected,
+        ))
     }
 
     /// The memory of this moment, for walks in a puppet.

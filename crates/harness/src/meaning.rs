@@ -323,10 +323,7 @@ impl<'a> Meanings<'a> {
 
     /// The name of the method that an id means: up to 25 an id is the address of a `Method*` (method.hpp, `resolve_jmethod_id`).
     pub(crate) fn method_of_id(&self, id: u64) -> String {
-        read_word(Address(id))
-            .ok()
-            .and_then(|method| self.method(Address(method)))
-            .map_or_else(|| format!("jmethodID {id:#x}"), |method| method.to_string())
+        self.world.method_of_id(id)
     }
 }
 

@@ -15,8 +15,7 @@ use walkfuzz_walkers::Walker;
 use crate::error::HarnessError;
 use crate::settings::Settings;
 
-/// Makes a run folder for a JVM that is yet to be started. Its facts name the walker that sessions have by default; a session writes
-/// its own.
+/// Makes a run folder for a JVM that is yet to be started. Its facts name the walker of the settings; a session writes its own.
 ///
 /// # Errors
 /// It cannot be made.
@@ -33,7 +32,13 @@ pub fn create(
     };
     Ok(RunFolder::create(
         &settings.runs,
-        &facts_of(settings, jvm, "agct", Generation::Agct, arguments),
+        &facts_of(
+            settings,
+            jvm,
+            settings.walker.name(),
+            settings.walker.generation(),
+            arguments,
+        ),
     )?)
 }
 
@@ -94,6 +99,7 @@ pub(crate) fn facts_of(
         finished: None,
         walkers: vec![walker],
         code_names: BTreeMap::new(),
+        oracle: settings.oracle.map(|oracle| oracle.name().to_owned()),
         jvm,
         machine: machine(),
     }

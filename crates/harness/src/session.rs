@@ -21,13 +21,15 @@ use walkfuzz_coverage::{Domain, Feedback};
 use walkfuzz_engine::{Engine, Frozen, Request, Shared, Step};
 use walkfuzz_jvm::Jvm;
 use walkfuzz_record::{Counter, Lane, Recorder, RunFolder, WalkOutcome, WalkerId};
-use walkfuzz_walkers::{Agct, PluginPath, TraceBuffer, Walker};
+use walkfuzz_walkers::{Agct, TraceBuffer, Walker};
 
 use crate::blocks::Blocks;
+use crate::chosen;
 use crate::error::HarnessError;
 use crate::feedback;
 use crate::hunt::Hunt;
-use crate::plugin;
+use crate::names::Names;
+use crate::oracle::Oracle;
 use crate::progress::Progress;
 use crate::run;
 use crate::settings::{EngineKind, Settings};
@@ -112,7 +114,8 @@ impl Session {
         arguments: &[String],
         run: Option<RunFolder>,
     ) -> Result<Self, HarnessError> {
-        Self::start_with(mode, arguments, run, |subject| Ok(Box::new(subject.agct)))
+        let choice = Settings::from_environment()?.walker;
+        Self::start_with(mode, arguments, run, |subject| choice.make(subject))
     }
 
     /// [`start`](Self::start) with another walker, made from the JVM's own: one with a planted fault, say. The run's facts and findings
@@ -127,22 +130,6 @@ impl Session {
         walker: impl FnOnce(Agct) -> Box<dyn Walker>,
     ) -> Result<Self, HarnessError> {
         Self::start_with(mode, arguments, run, |subject| Ok(walker(subject.agct)))
-    }
-
-    /// [`start`](Self::start) with the walker of a library.
-    ///
-    /// # Errors
-    /// What this machine lacks for a session, or why the library is no walker here.
-    pub fn start_with_plugin(
-        mode: Mode,
-        arguments: &[String],
-        run: Option<RunFolder>,
-        path: &PluginPath,
-    ) -> Result<Self, HarnessError> {
-        Self::start_with(mode, arguments, run, |subject| {
-            let plugin = plugin::load(path, &subject.jvm, &subject.world)?;
-            Ok(Box::new(plugin))
-        })
     }
 
     fn start_with(
@@ -168,6 +155,10 @@ impl Session {
         });
         let subject = start::start(&settings, options, run.path())?;
         let walker = walker(&subject)?;
+        let oracle = settings
+            .oracle
+            .map(|oracle| chosen::oracle(oracle, &subject))
+            .transpose()?;
         let Subject {
             jvm,
             guard: _,
@@ -176,8 +167,9 @@ impl Session {
             agct: _,
             mut timings,
         } = subject;
-        // The walker may have come from a library.
+        // Walkers may have come from libraries.
         world.modules.refresh()?;
+        world.oracle = oracle;
         let mut facts = run::facts(&settings, &jvm, &*walker, arguments);
         if let Ok(known) = run.facts() {
             // Said by whoever made the folder; this process may be a later one of the same run.
@@ -212,11 +204,12 @@ impl Session {
             source,
         })?;
         let progress = Progress::new(mode, &facts, &timings);
+        let oracle = world.oracle.as_ref().map(Oracle::name);
         let hunt = Hunt::new(
             Arc::clone(&run),
             facts,
             settings.engine,
-            world.assert_poison,
+            Names::new(world.assert_poison).with_oracle(oracle),
         );
         Ok(Self {
             mode,

@@ -60,6 +60,9 @@ pub struct RunFacts {
     /// What a plug-in calls its codes; those of other walkers have their names from their generation.
     #[serde(default)]
     pub code_names: BTreeMap<i32, String>,
+    /// The walker that judged their frames.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub oracle: Option<String>,
     /// The JVM.
     pub jvm: JvmFacts,
     /// The machine.

@@ -92,6 +92,14 @@ counters! {
     BlocksPlanted, "blocks_planted";
     /// Perturbed walks of inputs that the user gave; the others of the process were bred.
     GivenWalks, "given_walks";
+    /// Walks whose frames an oracle has compared with its own: both gave frames.
+    OracleCompared, "oracle_compared";
+    /// Of these, how many were the same.
+    OracleAgreed, "oracle_agreed";
+    /// Of these, how many were the same as far as the shorter one went.
+    OraclePrefixes, "oracle_prefixes";
+    /// Of these, how many differ at contexts of which nobody can say what is right.
+    OracleUnproven, "oracle_unproven";
 }
 
 const _: () = assert!(Counter::ALL.len() <= COUNTERS);
@@ -142,7 +150,8 @@ impl Meta {
             WalkOutcome::Fault(fault) => fault.signal.cast_unsigned(),
             WalkOutcome::Breach(breach) => *breach as u32,
             WalkOutcome::Wrote(fault) => fault.signal.cast_unsigned(),
-            WalkOutcome::Hang | WalkOutcome::WrongFrames => 0,
+            WalkOutcome::WrongFrames(contradiction) => contradiction.number(),
+            WalkOutcome::Hang => 0,
         };
         Meta(self.0 | (outcome.kind() as u64) << 28 | (value as u64) << 32)
     }
@@ -331,7 +340,7 @@ impl Lane {
                 self.add(Counter::Hangs, 1);
                 SLOT_HANG
             }
-            WalkOutcome::WrongFrames => SLOT_WRONG_FRAMES,
+            WalkOutcome::WrongFrames(_) => SLOT_WRONG_FRAMES,
             WalkOutcome::Breach(_) | WalkOutcome::Wrote(_) => SLOT_BREACH,
         };
         count(&tally.codes, code % CODE_SLOTS);

@@ -5,8 +5,10 @@
 //! [`Walker`] for the contract of both sides.
 
 mod agct;
+mod agreement;
 #[cfg(test)]
 mod example;
+mod known;
 mod plugin;
 mod reference;
 mod ticks;
@@ -15,6 +17,8 @@ mod walked;
 mod walker;
 
 pub use agct::Agct;
+pub use agreement::{Agreement, Voice, compare, contradiction};
+pub use known::{Explainer, Referee, as_interrupted, known_difference};
 pub use plugin::abi as plugin_abi;
 pub use plugin::{Facts, Plugin, PluginError, PluginPath};
 pub use reference::ReferenceWalker;

@@ -15,7 +15,7 @@ use crate::runner::{aborted, again};
 use crate::sessions::{finished, survey};
 
 /// Runs inputs until the findings are as wanted; asks after every so many inputs.
-fn hunt(
+pub(crate) fn hunt(
     session: &mut Session,
     inputs: &[Vec<u8>],
     limit: Duration,
@@ -34,7 +34,7 @@ fn hunt(
     }
 }
 
-fn skip() -> bool {
+pub(crate) fn skip() -> bool {
     if !CAN_PLANT {
         println!("note: skip: faults cannot be planted on this architecture");
     }

@@ -15,6 +15,7 @@ mod compile;
 mod engines;
 mod findings;
 mod jdks;
+mod judged;
 mod planted;
 mod plugins;
 mod processes;
@@ -48,6 +49,12 @@ const CASES: &[Case] = &[
     Case::new("allocations", engines::allocations),
     Case::new("misbehaviour", findings::misbehaviour).with("WALKFUZZ_HANG_MS", "40"),
     Case::new("minimised", findings::minimised),
+    Case::new("wrong_frames", judged::wrong_frames).with("WALKFUZZ_ORACLE", "reference"),
+    Case::new("wrong_controls", judged::wrong_controls)
+        .once()
+        .with("WALKFUZZ_ORACLE", "reference"),
+    Case::new("honest", judged::honest).with("WALKFUZZ_ORACLE", "reference"),
+    Case::new("reference", judged::reference).with("WALKFUZZ_WALKER", "reference"),
     Case::new("traced", findings::traced),
     Case::new("healthy", findings::healthy),
     Case::new("strict", findings::strict).once(),
@@ -73,6 +80,12 @@ const CASES: &[Case] = &[
     Case::new("mutant_behind_frames", plugins::behind_frames),
     Case::new("mutant_allocates", plugins::allocates),
     Case::new("mutant_leaves_lock", plugins::leaves_lock),
+    Case::new("mutant_wrong_bci", plugins::wrong_bci).with("WALKFUZZ_ORACLE", "agct"),
+    Case::new("mutant_off_by_one_inlined", plugins::off_by_one_inlined)
+        .with("WALKFUZZ_ORACLE", "agct"),
+    Case::new("mutant_skips_at_stub", plugins::skips_at_stub).with("WALKFUZZ_ORACLE", "agct"),
+    Case::new("mutant_after_recovery", plugins::after_recovery).with("WALKFUZZ_ORACLE", "agct"),
+    Case::new("mutant_none_of_agct", plugins::no_mutant_of_agct).with("WALKFUZZ_ORACLE", "agct"),
     Case::new("example_in_c", plugins::example_in_c),
     Case::new("example_in_rust", plugins::example_in_rust),
     Case::new("killed_between_walks", processes::killed_between_walks).once(),

@@ -2,12 +2,12 @@
 //!
 //! `plugins/mutants/mutants.c` says what each mutant does wrong.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use walkfuzz_context::generate::blind;
+use walkfuzz_context::{Arch, Batch};
 use walkfuzz_harness::{Mode, Session};
-use walkfuzz_record::{Finding, OutcomeKind, Summary};
-use walkfuzz_walkers::PluginPath;
+use walkfuzz_record::{ContradictionKind, Finding, OutcomeKind, Summary};
 
 use crate::compile;
 use crate::sessions::finished;
@@ -22,9 +22,11 @@ fn library(name: &str, source: &str, flags: &[&str]) -> PathBuf {
     compile::library(&folder, name, source, flags)
 }
 
-fn session(path: PathBuf) -> Session {
-    let path = PluginPath { path, sha256: None };
-    Session::start_with_plugin(Mode::Survey, &["live".to_owned()], None, &path).unwrap()
+/// A session that walks with a library, as users start one.
+fn session(library: &Path) -> Session {
+    // SAFETY: no thread has been started in this process.
+    unsafe { std::env::set_var("WALKFUZZ_WALKER", library) };
+    Session::start(Mode::Survey, &["live".to_owned()], None).unwrap()
 }
 
 fn findings(session: &Session) -> Vec<Finding> {
@@ -32,37 +34,56 @@ fn findings(session: &Session) -> Vec<Finding> {
 }
 
 /// What a finding must say.
-struct Named {
-    kind: OutcomeKind,
-    /// A part of its signature.
-    signature: &'static str,
+#[derive(Clone, Copy)]
+enum Named {
+    /// Its kind, and a part of its signature.
+    As(OutcomeKind, &'static str),
+    /// Wrong frames.
+    Wrong(ContradictionKind),
 }
 
-/// Runs a mutant until it is found, and says after how many walks.
-fn hunt(mutant: &str, named: &Named) {
-    let define = format!("-DMUTANT_{mutant}");
-    let mut session = session(library("mutant", "mutants/mutants.c", &[&define]));
-    let right = |finding: &Finding| {
-        finding.outcome.kind == named.kind && finding.signature.contains(named.signature)
-    };
-    let mut walks = 0;
-    let mut inputs = 0;
-    let found = loop {
-        let batch = blind(inputs);
-        session.run_given(&batch.to_bytes()).unwrap();
-        inputs += 1;
-        walks += batch.walks().len() + 1;
-        let found = findings(&session);
-        if let Some(finding) = found.iter().find(|finding| right(finding)) {
-            break finding.clone();
+impl Named {
+    fn is(self, finding: &Finding) -> bool {
+        match self {
+            Named::As(kind, signature) => {
+                finding.outcome.kind == kind && finding.signature.contains(signature)
+            }
+            Named::Wrong(kind) => {
+                let said = finding.outcome.contradiction.as_ref();
+                finding.outcome.kind == OutcomeKind::WrongFrames
+                    && said.is_some_and(|said| said.kind == kind)
+            }
         }
-        assert!(inputs < INPUTS, "not found in {walks} walks: {found:#?}");
+    }
+}
+
+/// Walks `inputs` until a finding is as wanted: the finding, and after how many walks.
+fn hunt(
+    session: &mut Session,
+    inputs: impl Iterator<Item = Batch>,
+    right: impl Fn(&Finding) -> bool,
+) -> (Finding, usize) {
+    let mut walks = 0;
+    for batch in inputs {
+        session.run_given(&batch.to_bytes()).unwrap();
+        walks += batch.walks().len() + 1;
+        if let Some(finding) = findings(session).into_iter().find(&right) {
+            return (finding, walks);
+        }
+    }
+    panic!("not found in {walks} walks: {:#?}", findings(session));
+}
+
+/// Runs a mutant until it is found, and says after how many walks. Those of AsyncGetCallTrace walk untouched contexts alone, because it has faults of its
+/// own at others.
+fn mutant(mutant: &str, named: Named) {
+    let define = format!("-DMUTANT_{mutant}");
+    let mut session = session(&library("mutant", "mutants/mutants.c", &[&define]));
+    let (found, walks) = match named {
+        Named::As(..) => hunt(&mut session, (0..INPUTS).map(blind), |f| named.is(f)),
+        Named::Wrong(_) => hunt(&mut session, untouched(), |f| named.is(f)),
     };
-    println!(
-        "note: {mutant}: found within {walks} walks: {}",
-        found.title
-    );
-    assert!(found.signature.ends_with("|mutant"), "{}", found.signature);
+    report(mutant, &found, walks);
     let summary = finished(&mut session);
     assert!(summary.walks > 0 && summary.controls.of > 0, "{summary:?}");
     let found = findings(&session);
@@ -70,26 +91,75 @@ fn hunt(mutant: &str, named: &Named) {
         println!("note: {}, {} times", finding.title, finding.count);
     }
     // A mutant has one mistake.
-    assert!(found.iter().all(right), "{found:#?}");
+    assert!(found.iter().all(|f| named.is(f)), "{found:#?}");
+}
+
+fn report(mutant: &str, found: &Finding, walks: usize) {
+    println!(
+        "note: {mutant}: found within {walks} walks: {}",
+        found.title
+    );
+    assert_eq!(found.walker.name, "mutant");
+    assert_eq!(found.signature.split('|').nth(2), Some("mutant"));
+}
+
+fn untouched() -> impl Iterator<Item = Batch> {
+    (0..INPUTS * 10).map(|_| Batch::untouched(Arch::NATIVE))
 }
 
 macro_rules! mutants {
-    ($($function:ident: $mutant:literal => $kind:ident, $signature:literal;)*) => {
+    ($($function:ident: $mutant:literal => $named:expr;)*) => {
         $(pub(crate) fn $function() {
-            hunt($mutant, &Named { kind: OutcomeKind::$kind, signature: $signature });
+            mutant($mutant, $named);
         })*
     };
 }
 
 mutants! {
-    unchecked_fp: "UNCHECKED_FP" => Fault, "|read_unchecked_fp|";
-    beyond_stack: "BEYOND_STACK" => Fault, "|scan_beyond_stack|";
-    stale_sp: "STALE_SP" => Fault, "|read_stale_sp|";
-    cycle: "CYCLE" => Hang, "hang|";
-    more_than_depth: "MORE_THAN_DEPTH" => Breach, "breach|depth|";
-    behind_frames: "BEHIND_FRAMES" => Breach, "breach|canary|";
-    allocates: "ALLOCATES" => Breach, "breach|allocation|";
-    leaves_lock: "LEAVES_LOCK" => Breach, "breach|lockheld|";
+    unchecked_fp: "UNCHECKED_FP" => Named::As(OutcomeKind::Fault, "|read_unchecked_fp|");
+    beyond_stack: "BEYOND_STACK" => Named::As(OutcomeKind::Fault, "|scan_beyond_stack|");
+    stale_sp: "STALE_SP" => Named::As(OutcomeKind::Fault, "|read_stale_sp|");
+    cycle: "CYCLE" => Named::As(OutcomeKind::Hang, "hang|");
+    more_than_depth: "MORE_THAN_DEPTH" => Named::As(OutcomeKind::Breach, "breach|depth|");
+    behind_frames: "BEHIND_FRAMES" => Named::As(OutcomeKind::Breach, "breach|canary|");
+    allocates: "ALLOCATES" => Named::As(OutcomeKind::Breach, "breach|allocation|");
+    leaves_lock: "LEAVES_LOCK" => Named::As(OutcomeKind::Breach, "breach|lockheld|");
+    wrong_bci: "WRONG_BCI" => Named::Wrong(ContradictionKind::OtherBci);
+    off_by_one_inlined: "OFF_BY_ONE_INLINED" => Named::Wrong(ContradictionKind::MissingFrame);
+    skips_at_stub: "SKIPS_AT_STUB" => Named::Wrong(ContradictionKind::MissingFrame);
+}
+
+/// Right until a walk faults, and wrong ever after.
+pub(crate) fn after_recovery() {
+    let define = "-DMUTANT_AFTER_RECOVERY";
+    let mut session = session(&library("mutant", "mutants/mutants.c", &[define]));
+    for batch in untouched().take(300) {
+        session.run_given(&batch.to_bytes()).unwrap();
+    }
+    let before = findings(&session);
+    assert!(before.is_empty(), "{before:#?}");
+    let inputs = (0..INPUTS)
+        .map(blind)
+        .flat_map(|batch| [batch, Batch::untouched(Arch::NATIVE)]);
+    let wrong = Named::Wrong(ContradictionKind::OtherBci);
+    let (found, walks) = hunt(&mut session, inputs, |finding| wrong.is(finding));
+    report("AFTER_RECOVERY", &found, walks);
+    let summary = finished(&mut session);
+    assert!(summary.events.recoveries > 0, "{summary:?}");
+    // It says itself that something came before.
+    assert!(found.tainted, "{found:#?}");
+}
+
+/// What is no mutant around AsyncGetCallTrace is not found, either.
+pub(crate) fn no_mutant_of_agct() {
+    let mut session = session(&library("mutant", "mutants/mutants.c", &["-DAROUND_AGCT"]));
+    for batch in untouched() {
+        session.run_given(&batch.to_bytes()).unwrap();
+    }
+    let summary = finished(&mut session);
+    println!("note: {} walks, oracle {:?}", summary.walks, summary.oracle);
+    assert!(summary.oracle.agreed > INPUTS, "{:?}", summary.oracle);
+    assert!(findings(&session).is_empty(), "{:#?}", findings(&session));
 }
 
 /// Walks as many contexts as a mutant gets.
@@ -102,7 +172,7 @@ fn unspoiled(session: &mut Session) -> Summary {
 
 /// What is no mutant is not found.
 pub(crate) fn no_mutant() {
-    let mut session = session(library("mutant", "mutants/mutants.c", &[]));
+    let mut session = session(&library("mutant", "mutants/mutants.c", &[]));
     let summary = unspoiled(&mut session);
     println!(
         "note: {} walks, {} of {} controls, {} findings",
@@ -119,7 +189,7 @@ pub(crate) fn no_mutant() {
 /// The example in C gives frames of every held context, and its codes have its names.
 pub(crate) fn example_in_c() {
     let source = "c-frame-pointers/frame_pointers.c";
-    let mut session = session(library("frame_pointers", source, &[]));
+    let mut session = session(&library("frame_pointers", source, &[]));
     let summary = unspoiled(&mut session);
     example(&session, &summary, "c-frame-pointers");
     let named = |name: &str| summary.outcomes.iter().any(|row| row.name == name);
@@ -132,7 +202,7 @@ pub(crate) fn example_in_rust() {
     assert!(!walkfuzz_framehop::walkfuzz_walker().is_null());
     let here = std::env::current_exe().unwrap();
     let library = here.with_file_name("libwalkfuzz_framehop.so");
-    let mut session = session(library);
+    let mut session = session(&library);
     let summary = unspoiled(&mut session);
     example(&session, &summary, "framehop");
     assert!(summary.depth_frames.p50 > 1, "{:?}", summary.depth_frames);

@@ -62,6 +62,7 @@ pub(crate) fn facts() -> RunFacts {
         finished: Some(at(60)),
         walkers: vec![agct()],
         code_names: [(-4, "four below".to_owned())].into(),
+        oracle: None,
         jvm: jvm(),
         machine: machine(),
     }
@@ -131,6 +132,7 @@ pub(crate) fn finding(function: &str, tier: &str, verdict: FindingVerdict) -> Fi
             code_name: Some("SEGV_MAPERR".into()),
             address: Some("0x18".into()),
             detail: Some("the process lived on".into()),
+            contradiction: None,
         },
         registers: FindingRegisters {
             meanings: [("rbp".to_owned(), "a small number".to_owned())].into(),
