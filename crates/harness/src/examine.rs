@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use walkfuzz_capsule::capture::{Ground, Keep};
-use walkfuzz_context::tier::{Position, Tier, WalkMode};
-use walkfuzz_context::{Address, Arch, Edit, Pc, Perturbation, Registers};
+use walkfuzz_context::tier::{Tier, WalkMode};
+use walkfuzz_context::{Address, Arch, Pc, Perturbation, Registers};
 use walkfuzz_engine::{Ended, FrozenCopy, FrozenEnd, Moment, Shared, freeze};
 use walkfuzz_guard::{keep_stacks, kept_stack, read_word};
 use walkfuzz_record::WalkOutcome;
@@ -22,13 +22,14 @@ use walkfuzz_symbols::{SymbolisedPc, unwind};
 use walkfuzz_vmstructs::Tid;
 use walkfuzz_walkers::{MAX_DEPTH, TraceBuffer, Walker};
 
-use crate::capsules::{self, Wanted};
+use crate::capsules::{self, End, Wanted};
 use crate::contradicted;
 use crate::describe::{self, Control};
 use crate::in_capsule::{Judge, perturbed};
 use crate::meaning::Meanings;
 use crate::minimise::minimise;
 use crate::names::Names;
+use crate::natural_states::natural_states;
 use crate::needed;
 use crate::oracle::{Given, Judging};
 use crate::watch::Watch;
@@ -204,7 +205,7 @@ impl Examiner<'_> {
         // The last survey may be hundreds of parks old, and threads run in code that was compiled since.
         self.world.look_at_code_again(Tid(moment.thread.tid));
         let start_tier = self.tier(&untouched, &self.registers(&untouched, &given));
-        let natural = self.natural_candidates(&untouched);
+        let natural = natural_states(self.world, &untouched);
         let budget = if self.suspect.outcome == WalkOutcome::Hang {
             BUDGET_HANG
         } else {
@@ -255,7 +256,12 @@ impl Examiner<'_> {
             }
             _ => (fault.pc().0, 0, 0),
         };
-        let (capsule, kept) = if matches!(outcome, WalkOutcome::Fault(_)) {
+        let end = match outcome {
+            WalkOutcome::Fault(_) => Some(End::Fault(&fault)),
+            WalkOutcome::WrongFrames(_) => Some(End::Frames(self.trace.hash(self.frames()))),
+            _ => None,
+        };
+        let (capsule, kept) = if let Some(end) = end {
             let keep = Keep {
                 registers: Some(after),
                 signature: self.suspect.signature.clone(),
@@ -270,7 +276,7 @@ impl Examiner<'_> {
                 whole: Vec::new(),
             };
             let ground = ground.as_mut().map_err(|problem| problem.clone());
-            capsules::of_fault(ground, &keep, &fault, result)
+            capsules::of_walk(ground, &keep, &end, result)
         } else {
             (FindingCapsule::default(), None)
         };
@@ -324,6 +330,11 @@ impl Examiner<'_> {
         })
     }
 
+    /// How many frames the last walk gave.
+    fn frames(&self) -> usize {
+        usize::try_from(self.walker.finish(&self.trace).0).unwrap_or(0)
+    }
+
     /// What both walkers say of the context that was walked last.
     fn contradiction(
         &self,
@@ -335,8 +346,7 @@ impl Examiner<'_> {
             return None;
         };
         let oracle = self.world.oracle.as_ref()?;
-        let count = usize::try_from(self.walker.finish(&self.trace).0).unwrap_or(0);
-        let given = self.trace.frames(count);
+        let given = self.trace.frames(self.frames());
         let expected = oracle.frames(moment, after, self.suspect.depth);
         Some(contradicted::frames(
             self.world,
@@ -354,8 +364,11 @@ impl Examiner<'_> {
         registers: &Registers,
         jvm: &str,
     ) -> Result<Ground<'static>, String> {
-        if !matches!(self.suspect.outcome, WalkOutcome::Fault(_)) {
-            return Err("a capsule holds a fault, and this is none".to_owned());
+        if !matches!(
+            self.suspect.outcome,
+            WalkOutcome::Fault(_) | WalkOutcome::WrongFrames(_)
+        ) {
+            return Err("a capsule holds a fault or frames, and this is neither".to_owned());
         }
         let wanted = Wanted {
             registers: *registers,
@@ -449,50 +462,5 @@ impl Examiner<'_> {
         })
         .ok()?;
         (copy.wait() == FrozenEnd::Done).then_some(*answer)
-    }
-
-    /// States that the code at the moment's pc passes through (tier T1), and those with an odd fp (T2).
-    fn natural_candidates(&mut self, untouched: &Registers) -> Vec<Perturbation> {
-        const MOST: usize = 600;
-        let pc = untouched.pc();
-        let Some(depth) = self.world.classifier.place(&self.world.code, pc).depth else {
-            return Vec::new();
-        };
-        let Some(blob) = self.world.code.blob(Address(pc.0)).cloned() else {
-            return Vec::new();
-        };
-        let arch = untouched.arch;
-        let mut candidates = Vec::new();
-        for state in self
-            .world
-            .classifier
-            .frame_map(&blob)
-            .states()
-            .iter()
-            .take(MOST)
-        {
-            let (Some(there), false) = (state.depth, state.position == Position::Unknown) else {
-                continue;
-            };
-            let mut perturbation = Perturbation::UNTOUCHED;
-            let by_pc = i32::try_from(state.pc.0.wrapping_sub(pc.0).cast_signed()).unwrap_or(0);
-            let by_sp = i64::from(depth) - i64::from(there);
-            if by_pc != 0 {
-                perturbation.push(Edit::Nudge {
-                    register: arch.pc(),
-                    delta: by_pc,
-                });
-            }
-            if by_sp != 0 {
-                perturbation.push(Edit::Nudge {
-                    register: arch.sp(),
-                    delta: by_sp as i32,
-                });
-            }
-            if !perturbation.edits().is_empty() {
-                candidates.push(perturbation);
-            }
-        }
-        candidates
     }
 }

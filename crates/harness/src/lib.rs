@@ -11,6 +11,7 @@ pub mod campaign;
 pub mod capsules;
 mod chosen;
 pub mod classify;
+pub mod compared;
 mod contradicted;
 mod describe;
 mod error;
@@ -26,6 +27,7 @@ pub mod measure;
 pub mod minimise;
 pub mod minimise_file;
 mod names;
+mod natural_states;
 mod needed;
 pub mod one_core;
 mod oom;
@@ -49,5 +51,7 @@ pub mod world;
 pub use chosen::{WalkerChoice, walkers_of};
 pub use error::HarnessError;
 pub use replay::quoted;
-pub use session::{FrameCosts, InputVerdict, Mode, Session, Trial, TrialSite, Tried, WalkCosts};
+pub use session::{
+    ComparePlan, FrameCosts, InputVerdict, Mode, Session, Trial, TrialSite, Tried, WalkCosts,
+};
 pub use settings::{EngineKind, Settings, VARIABLES};

@@ -19,6 +19,7 @@ use walkfuzz_walkers::{
 };
 
 use crate::classify::Classifier;
+use crate::compared::Plain;
 
 /// A walker beside the walker under test.
 pub struct Oracle {
@@ -99,6 +100,38 @@ impl Oracle {
         self.walker.name()
     }
 
+    /// Whose codes it speaks.
+    #[must_use]
+    pub fn generation(&self) -> Generation {
+        self.walker.generation()
+    }
+
+    /// Its own walk of a context.
+    #[inline]
+    pub(crate) fn walk(
+        &self,
+        moment: &mut Moment,
+        registers: &Registers,
+        depth: i32,
+        trace: &mut TraceBuffer,
+    ) -> Plain {
+        walk(moment, &*self.walker, registers, depth, trace)
+    }
+
+    /// Of the frames of `walker` and its own, those whose ways are known: the reference explains the others.
+    pub(crate) fn known_voice<'f>(
+        &self,
+        walker: &dyn Walker,
+        first: &'f [Frame],
+        second: &'f [Frame],
+    ) -> &'f [Frame] {
+        if walker.generation() == Generation::Reference {
+            second
+        } else {
+            first
+        }
+    }
+
     /// Judges a walk of `moment`. `tier` says how natural the walked context is; it is asked where that matters.
     pub(crate) fn judge(
         &self,
@@ -111,7 +144,7 @@ impl Oracle {
         };
         let room = &mut *room;
         let walker = &*self.walker;
-        let said = walk(moment, walker, given.registers, given.depth, &mut room.said);
+        let said = walk(moment, walker, given.registers, given.depth, &mut room.said).frames();
         match compare(given.frames, room.said.frames(said)) {
             Agreement::Agree => Judgement::Agreed,
             Agreement::Prefix { .. } => Judgement::Prefix,
@@ -136,7 +169,7 @@ impl Oracle {
         let Ok(mut room) = self.room.try_borrow_mut() else {
             return Vec::new();
         };
-        let count = walk(moment, &*self.walker, registers, depth, &mut room.said);
+        let count = walk(moment, &*self.walker, registers, depth, &mut room.said).frames();
         room.said.frames(count).to_vec()
     }
 
@@ -175,8 +208,8 @@ impl Oracle {
         if room.known.moment != moment.serial {
             let depth = MAX_DEPTH as i32;
             let untouched = moment.untouched;
-            let first = walk(moment, walker, &untouched, depth, &mut room.control);
-            let second = walk(moment, &*self.walker, &untouched, depth, &mut room.truth);
+            let first = walk(moment, walker, &untouched, depth, &mut room.control).frames();
+            let second = walk(moment, &*self.walker, &untouched, depth, &mut room.truth).frames();
             let frames = match compare(room.control.frames(first), room.truth.frames(second)) {
                 Agreement::Agree
                 | Agreement::Prefix {
@@ -209,12 +242,7 @@ impl Oracle {
     ) -> Contradiction {
         let said = room.said.frames(said);
         let mut found = contradiction(given.frames, said, at);
-        // The one whose ways are known.
-        let explained = if given.walker.generation() == Generation::Reference {
-            said
-        } else {
-            given.frames
-        };
+        let explained = self.known_voice(given.walker, given.frames, said);
         let depth = usize::try_from(given.depth).unwrap_or(0);
         found.known = room.explainer.as_mut().and_then(|explainer| {
             let thread = Address(moment.java_thread);
@@ -224,20 +252,23 @@ impl Oracle {
     }
 }
 
-/// Walks; how many frames there are.
-fn walk(
+/// Walks, and nothing else.
+#[inline]
+pub(crate) fn walk(
     moment: &mut Moment,
     walker: &dyn Walker,
     registers: &Registers,
     depth: i32,
     trace: &mut TraceBuffer,
-) -> usize {
+) -> Plain {
     match moment.walk(walker, registers, depth, trace) {
         Some(walked) => match walked.ended {
-            Ended::Returned(code) if code.0 <= depth => usize::try_from(code.0).unwrap_or(0),
-            Ended::Returned(_) | Ended::Overran(_) | Ended::Broke(..) | Ended::Faulted => 0,
+            Ended::Returned(code) if code.0 <= depth => Plain::Returned(code.0),
+            Ended::Returned(_) | Ended::Overran(_) | Ended::Broke(..) | Ended::Faulted => {
+                Plain::Broke
+            }
         },
-        None => 0,
+        None => Plain::Broke,
     }
 }
 

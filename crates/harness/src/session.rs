@@ -4,6 +4,7 @@
 //! `walkfuzz_engine`): hold no reference to thread-local storage across the call.
 
 pub(crate) mod breed;
+mod compare;
 mod costs;
 mod healthy;
 mod natural;
@@ -39,6 +40,7 @@ use crate::world::{Instruments, World};
 
 use breed::Nursery;
 
+pub use compare::ComparePlan;
 pub use costs::FrameCosts;
 pub use natural::WalkCosts;
 pub use trial::{Trial, TrialSite, Tried};

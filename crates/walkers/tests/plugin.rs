@@ -171,6 +171,8 @@ fn a_right_one_walks_and_is_watched() {
         ("right", Generation::Plugin)
     );
     assert_eq!(plugin.version(), Some("2.5"));
+    // malloc, free, pthread_mutex_lock and pthread_mutex_unlock.
+    assert_eq!(plugin.watched_imports(), 4);
     let names: Vec<_> = plugin
         .code_names()
         .iter()

@@ -40,6 +40,7 @@ pub(crate) struct Measured {
 pub(crate) fn run(what: &InJvm) -> Result<(), Failure> {
     match *what {
         InJvm::Trial { ref request } => crate::variants::trial_process::in_jvm(request),
+        InJvm::Compare { ref request } => crate::compare::in_jvm(request),
         InJvm::Step { walks } => step(walks),
         InJvm::Campaign {
             seconds,

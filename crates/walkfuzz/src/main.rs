@@ -6,6 +6,7 @@ mod bench;
 mod checkout;
 mod child;
 mod cli;
+mod compare;
 mod corpus;
 mod doctor;
 mod explain;
@@ -46,6 +47,7 @@ fn main() -> ExitCode {
         Command::Jdk(command) => jdk::run(command),
         Command::Fuzz(args) => fuzz::run(&args),
         Command::Step(args) => step::run(&args),
+        Command::Compare(args) => compare::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::Minimise(args) => minimise::run(&args),

@@ -72,6 +72,8 @@ pub(super) struct Described {
     pub(super) version: String,
     pub(super) generation: Generation,
     pub(super) codes: Vec<(Code, String)>,
+    /// Imports that are watched.
+    pub(super) watched: usize,
 }
 
 /// Loads, checks and initialises the library, in a copy of this process first.
@@ -142,14 +144,17 @@ fn bring_up(path: &Path, facts: &RawFacts, say: &dyn Fn(Step)) -> Result<Describ
     if entry.is_null() {
         return Err(PluginError::NoEntry { path: path.into() });
     }
-    imports::redirect(handle).map_err(|reason| PluginError::NoLibrary {
+    let watched = imports::redirect(handle).map_err(|reason| PluginError::NoLibrary {
         path: path.into(),
         reason,
     })?;
     say(Step::Describe);
     // SAFETY: the header says what a function of that name is.
     let raw = unsafe { std::mem::transmute::<*mut c_void, Entry>(entry)() };
-    let described = describe(path, raw)?;
+    let described = Described {
+        watched,
+        ..describe(path, raw)?
+    };
     say(Step::Init);
     if let Some(init) = described.raw.init {
         NAME.store(
@@ -245,6 +250,7 @@ fn describe(path: &Path, raw: *const RawWalker) -> Result<Described, PluginError
         version: version.unwrap_or_default(),
         generation,
         codes,
+        watched: 0,
     })
 }
 

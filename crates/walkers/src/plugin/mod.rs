@@ -72,6 +72,7 @@ pub struct Plugin {
     version: String,
     generation: Generation,
     codes: Vec<(Code, String)>,
+    watched: usize,
 }
 
 /// What a walk of a library needs beside trace, depth and context.
@@ -95,7 +96,15 @@ impl Plugin {
             version: described.version,
             generation: described.generation,
             codes: described.codes,
+            watched: described.watched,
         })
+    }
+
+    /// How many imports of allocating and locking functions the library has, all of which are watched. A library without any is not proven to do without:
+    /// it may make system calls, or have other libraries do it.
+    #[must_use]
+    pub fn watched_imports(&self) -> usize {
+        self.watched
     }
 }
 

@@ -7,7 +7,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use walkfuzz_harness::interrupt;
+use walkfuzz_harness::{interrupt, walkers_of};
 use walkfuzz_jvm::Collector;
 
 use crate::child::myself;
