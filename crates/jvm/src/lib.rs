@@ -9,6 +9,7 @@
 mod catalogue;
 pub mod check;
 mod error;
+mod extensions;
 mod find;
 mod hooks;
 mod install;
@@ -25,6 +26,7 @@ mod workload;
 
 pub use catalogue::{CATALOGUE, DEFAULT_JDK, Wheel};
 pub use error::JvmError;
+pub use extensions::ExtensionFunction;
 pub use find::{Candidate, Places};
 pub use install::install;
 pub use jdk::{Jdk, Source};

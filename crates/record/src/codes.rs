@@ -72,6 +72,8 @@ generations! {
     Plugin = 8, "plugin";
     /// JFR's samplers, whose samples are read back from a recording.
     Jfr = 9, "jfr";
+    /// JVMTI's extension function RequestStackTrace, which leaves the walk to JFR.
+    RequestStackTrace = 10, "request-stack-trace";
 }
 
 impl fmt::Display for Generation {
@@ -92,6 +94,7 @@ pub const fn code_name(generation: Generation, code: Code) -> &'static str {
         Generation::AsgstMinimal => asgst_minimal(code.0),
         Generation::Plugin => UNNAMED,
         Generation::Jfr => jfr(code.0),
+        Generation::RequestStackTrace => request(code.0),
     }
 }
 
@@ -101,6 +104,17 @@ const fn jfr(code: i32) -> &'static str {
         0 => "no stack",
         -1 => "failed",
         -2 => "lost",
+        _ => UNNAMED,
+    }
+}
+
+// Ours: JVMTI's errors are positive.
+const fn request(code: i32) -> &'static str {
+    match code {
+        0 => "requested",
+        -1 => "NOT_AVAILABLE",
+        -2 => "INVALID_THREAD",
+        -3 => "another error",
         _ => UNNAMED,
     }
 }

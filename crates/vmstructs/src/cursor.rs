@@ -59,6 +59,11 @@ impl Slot {
         Ok(Self::of(tables, tables.require_any(candidates)?))
     }
 
+    /// Where the field is, from the object's begin.
+    pub(crate) const fn offset(self) -> u64 {
+        self.offset as u64
+    }
+
     /// First byte behind the field.
     pub(crate) const fn end(self) -> usize {
         self.offset.saturating_add(self.width)

@@ -35,6 +35,7 @@ mod nmethod;
 mod sampling;
 mod span;
 mod tables;
+mod thread_search;
 mod threads;
 mod vtable_stubs;
 mod zones;
@@ -59,6 +60,7 @@ pub use method_name::{MethodName, method_name};
 pub use nmethod::{Nmethod, NmethodLayout};
 pub use span::Span;
 pub use tables::{Field, MissingEntry, Tables, TablesError};
+pub use thread_search::{Sighting, ThreadSearch};
 pub use threads::{
     JavaThread, ThreadLayout, ThreadState, ThreadsError, Tid, java_threads, jni_environment_offset,
 };

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use walkfuzz_record::Breach;
 
 use crate::plugin::PluginCall;
+use crate::remote::Errand;
 
 /// The most frames that one walk may ask for.
 pub const MAX_DEPTH: usize = 2048;
@@ -49,6 +50,8 @@ pub struct TraceBuffer {
     pub(crate) plugin: Option<PluginCall>,
     /// What was noticed in the walk: 0, or a breach's number and 1. Atomic, because it is written through the call's pointer.
     noted: AtomicU32,
+    /// Of a walker that passes for another thread.
+    pub(crate) errand: Option<Errand>,
 }
 
 // SAFETY: the raw pointers in `trace` are only followed by the walker during a call that the owner of the buffer makes.
@@ -68,6 +71,7 @@ impl TraceBuffer {
             depth: 0,
             plugin: None,
             noted: AtomicU32::new(0),
+            errand: None,
         })
     }
 
@@ -77,6 +81,7 @@ impl TraceBuffer {
         let depth = usize::try_from(depth).unwrap_or(0).clamp(1, MAX_DEPTH);
         self.depth = depth;
         self.noted.store(0, Relaxed);
+        self.errand = None;
         self.trace = CallTrace {
             env: std::ptr::null_mut(),
             num_frames: 0,

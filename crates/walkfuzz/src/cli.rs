@@ -607,6 +607,8 @@ pub(crate) enum InJvm {
     },
     /// The guard's costs; needs no JVM.
     Guard,
+    /// What the JVM offers beyond JVMTI.
+    Extensions,
     /// One input.
     Start,
     /// The bare loop.

@@ -58,6 +58,7 @@ pub(crate) fn run(what: &InJvm) -> Result<(), Failure> {
                 ..Measured::default()
             })
         }
+        InJvm::Extensions => crate::extensions::say(),
         InJvm::Start => measure(|session| {
             session.run_input(&[])?;
             Ok(Measured {

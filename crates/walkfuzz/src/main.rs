@@ -11,6 +11,7 @@ mod corpus;
 mod doctor;
 mod explain;
 mod export;
+mod extensions;
 mod failure;
 mod finding;
 mod finding_of_capsule;

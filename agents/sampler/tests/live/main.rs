@@ -5,5 +5,6 @@ mod attaching;
 mod clocks;
 mod faults;
 mod refusals;
+mod remote;
 mod sampling;
 mod support;

@@ -7,6 +7,7 @@ use std::fmt;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
+use std::sync::atomic::{AtomicPtr, Ordering};
 
 use sha2::{Digest as _, Sha256};
 use walkfuzz_record::{Code, Generation};
@@ -14,7 +15,7 @@ use walkfuzz_record::{Code, Generation};
 use super::abi::{ABI, ENTRY, Entry, RawFacts, RawWalker};
 use super::error::PluginError;
 use super::trial::{self, Ended, Step};
-use super::{Facts, imports};
+use super::{Facts, Plugin, imports};
 
 /// Names that stand for walkfuzz's own walkers in signatures: these, and whatever begins with one of them and a `-`.
 const TAKEN: [&str; 5] = ["agct", "reference", "jfr", "none", "plugin"];
@@ -64,9 +65,10 @@ impl fmt::Display for PluginPath {
     }
 }
 
-/// What a library says of itself, checked.
-#[derive(Clone, Debug)]
-pub(super) struct Described {
+/// A library that is loaded and has described its walker, which is not initialised yet: before a JVM has started there are no facts.
+#[derive(Debug)]
+pub struct Library {
+    path: PathBuf,
     pub(super) raw: RawWalker,
     pub(super) name: String,
     pub(super) version: String,
@@ -76,40 +78,94 @@ pub(super) struct Described {
     pub(super) watched: usize,
 }
 
-/// Loads, checks and initialises the library, in a copy of this process first.
-pub(super) fn load(wanted: &PluginPath, facts: &Facts) -> Result<Described, PluginError> {
-    let path = &absolute(wanted)?;
-    let facts = Box::leak(Box::new(facts.to_raw(log)));
-    let silent = RawFacts {
-        log: say_nothing,
-        ..*facts
-    };
-    let ended = trial::try_in_copy(|say| {
-        // What is refused there is refused here again, with its reason.
-        let _ = bring_up(path, &silent, say);
-    })
-    .map_err(|error| PluginError::NoTrial {
-        path: path.clone(),
+impl Library {
+    /// Loads the library and asks it what it is, in a copy of this process first.
+    ///
+    /// # Errors
+    /// Why it is no walker.
+    pub fn open(wanted: &PluginPath) -> Result<Self, PluginError> {
+        let path = &absolute(wanted)?;
+        // What is refused in the copy is refused here again, with its reason.
+        in_copy(path, |say| {
+            let _ = bring_up(path, say);
+        })?;
+        bring_up(path, &|_| {})
+    }
+
+    /// The walker's name.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// The walker's version; may be empty.
+    #[must_use]
+    pub fn version(&self) -> &str {
+        &self.version
+    }
+
+    /// Whose codes it speaks.
+    #[must_use]
+    pub fn generation(&self) -> Generation {
+        self.generation
+    }
+
+    /// The names of its own codes.
+    #[must_use]
+    pub fn code_names(&self) -> &[(Code, String)] {
+        &self.codes
+    }
+
+    /// Initialises the walker for the JVM of this process, in a copy of the process first.
+    ///
+    /// # Errors
+    /// Why it cannot walk here.
+    pub fn start(self, facts: &Facts) -> Result<Plugin, PluginError> {
+        let Some(init) = self.raw.init else {
+            return Ok(Plugin::of(self));
+        };
+        let facts: &RawFacts = Box::leak(Box::new(facts.to_raw(log)));
+        let silent = RawFacts {
+            log: say_nothing,
+            ..*facts
+        };
+        in_copy(&self.path, |say| {
+            say(Step::Init);
+            // SAFETY: the header's contract.
+            unsafe { init(&silent) };
+        })?;
+        NAME.store(self.raw.name.cast_mut(), Ordering::Relaxed);
+        // SAFETY: the header's contract; the facts are never freed.
+        let answer = unsafe { init(facts) };
+        if answer != 0 {
+            return Err(PluginError::Unwilling {
+                path: self.path,
+                answer,
+            });
+        }
+        Ok(Plugin::of(self))
+    }
+}
+
+/// Runs `body` in a copy, and refuses what dies or hangs there.
+fn in_copy(path: &Path, body: impl Fn(&dyn Fn(Step))) -> Result<(), PluginError> {
+    let ended = trial::try_in_copy(body).map_err(|error| PluginError::NoTrial {
+        path: path.into(),
         reason: error.to_string(),
     })?;
     match ended {
-        Ended::Well => {}
-        Ended::Died(how, step) => {
-            return Err(PluginError::Died {
-                path: path.clone(),
-                how,
-                during: step.words(),
-            });
-        }
-        Ended::Hung(step) => {
-            return Err(PluginError::Hung {
-                path: path.clone(),
-                during: step.words(),
-                seconds: trial::LIMIT.as_secs(),
-            });
-        }
+        Ended::Well => Ok(()),
+        Ended::Died(how, step) => Err(PluginError::Died {
+            path: path.into(),
+            how,
+            during: step.words(),
+        }),
+        Ended::Hung(step) => Err(PluginError::Hung {
+            path: path.into(),
+            during: step.words(),
+            seconds: trial::LIMIT.as_secs(),
+        }),
     }
-    bring_up(path, facts, &|_| {})
 }
 
 /// The library's absolute path, so that the linker looks nowhere else, if it is the file that was asked for.
@@ -136,7 +192,7 @@ fn absolute(wanted: &PluginPath) -> Result<PathBuf, PluginError> {
     Ok(path)
 }
 
-fn bring_up(path: &Path, facts: &RawFacts, say: &dyn Fn(Step)) -> Result<Described, PluginError> {
+fn bring_up(path: &Path, say: &dyn Fn(Step)) -> Result<Library, PluginError> {
     say(Step::Load);
     let handle = open(path)?;
     // SAFETY: a library's handle and a name.
@@ -151,26 +207,8 @@ fn bring_up(path: &Path, facts: &RawFacts, say: &dyn Fn(Step)) -> Result<Describ
     say(Step::Describe);
     // SAFETY: the header says what a function of that name is.
     let raw = unsafe { std::mem::transmute::<*mut c_void, Entry>(entry)() };
-    let described = Described {
-        watched,
-        ..describe(path, raw)?
-    };
-    say(Step::Init);
-    if let Some(init) = described.raw.init {
-        NAME.store(
-            described.raw.name.cast_mut(),
-            std::sync::atomic::Ordering::Relaxed,
-        );
-        // SAFETY: the header's contract; the facts are valid as long as the caller's, which are leaked where the library stays.
-        let answer = unsafe { init(facts) };
-        if answer != 0 {
-            return Err(PluginError::Unwilling {
-                path: path.into(),
-                answer,
-            });
-        }
-    }
-    Ok(described)
+    let library = describe(path, raw)?;
+    Ok(Library { watched, ..library })
 }
 
 fn open(path: &Path) -> Result<*mut c_void, PluginError> {
@@ -194,7 +232,7 @@ fn open(path: &Path) -> Result<*mut c_void, PluginError> {
     ))
 }
 
-fn describe(path: &Path, raw: *const RawWalker) -> Result<Described, PluginError> {
+fn describe(path: &Path, raw: *const RawWalker) -> Result<Library, PluginError> {
     let wrong = |what: String| PluginError::Description {
         path: path.into(),
         what,
@@ -244,7 +282,8 @@ fn describe(path: &Path, raw: *const RawWalker) -> Result<Described, PluginError
             "it has names for codes, and those of generation {generation} have theirs"
         )));
     }
-    Ok(Described {
+    Ok(Library {
+        path: path.into(),
         raw,
         name,
         version: version.unwrap_or_default(),
@@ -317,17 +356,11 @@ unsafe fn text(text: *const c_char) -> Option<String> {
 }
 
 /// The library that is in `init`.
-static NAME: std::sync::atomic::AtomicPtr<c_char> =
-    std::sync::atomic::AtomicPtr::new(std::ptr::null_mut());
+static NAME: AtomicPtr<c_char> = AtomicPtr::new(std::ptr::null_mut());
 
 unsafe extern "C" fn log(line: *const c_char) {
     // SAFETY: the library's own name and, by the header, a C string.
-    let (name, line) = unsafe {
-        (
-            text(NAME.load(std::sync::atomic::Ordering::Relaxed)),
-            text(line),
-        )
-    };
+    let (name, line) = unsafe { (text(NAME.load(Ordering::Relaxed)), text(line)) };
     eprintln!(
         "walkfuzz: {}: {}",
         name.unwrap_or_default(),

@@ -20,7 +20,7 @@ use crate::walker::{Call, Start, ThreadHandle, Walker};
 use abi::{RawFacts, RawThread, RawWalker};
 
 pub use error::PluginError;
-pub use load::PluginPath;
+pub use load::{Library, PluginPath};
 
 /// What a library is told about the JVM in this process.
 #[derive(Clone, Debug)]
@@ -89,15 +89,18 @@ impl Plugin {
     /// # Errors
     /// Why it cannot be a walker here.
     pub fn load(path: &PluginPath, facts: &Facts) -> Result<Self, PluginError> {
-        let described = load::load(path, facts)?;
-        Ok(Self {
-            raw: described.raw,
-            name: Box::leak(described.name.into_boxed_str()),
-            version: described.version,
-            generation: described.generation,
-            codes: described.codes,
-            watched: described.watched,
-        })
+        Library::open(path)?.start(facts)
+    }
+
+    fn of(library: Library) -> Self {
+        Self {
+            raw: library.raw,
+            name: Box::leak(library.name.into_boxed_str()),
+            version: library.version,
+            generation: library.generation,
+            codes: library.codes,
+            watched: library.watched,
+        }
     }
 
     /// How many imports of allocating and locking functions the library has, all of which are watched. A library without any is not proven to do without:
@@ -199,6 +202,10 @@ impl Walker for Plugin {
             depth,
             last,
         })
+    }
+
+    fn left(&self, _: &TraceBuffer) {
+        watch::left();
     }
 
     #[inline]

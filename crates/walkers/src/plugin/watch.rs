@@ -113,7 +113,7 @@ const THREADS: usize = 1024;
 struct Entry {
     /// Its `pthread_t`, 0 if nobody's.
     thread: AtomicUsize,
-    /// Whether it is inside a walk, or was when a fault ended one.
+    /// Whether it is inside a walk.
     walking: AtomicBool,
     allocations: AtomicU64,
     locks: AtomicU64,
@@ -153,8 +153,6 @@ impl Walk {
                 locks: 0,
             };
         };
-        // A walk that a fault ended may have left some.
-        entry.give_back();
         Self {
             entry: Some(entry),
             outer: entry.walking.swap(true, Relaxed),
@@ -177,6 +175,14 @@ impl Walk {
         } else {
             None
         }
+    }
+}
+
+/// The calling thread's walk was left halfway.
+pub(super) fn left() {
+    if let Some(entry) = own(false) {
+        entry.give_back();
+        entry.walking.store(false, Relaxed);
     }
 }
 
@@ -337,6 +343,12 @@ mod tests {
             free(0, 0, 0, 0);
             assert_eq!(walk.end(), Some(Breach::Allocation));
             free(0, 0, 0, 0);
+            let walk = Walk::begin();
+            lock(address, 0, 0, 0);
+            drop(walk);
+            left();
+            assert_eq!(libc::pthread_mutex_trylock(mutex), 0, "it was given back");
+            libc::pthread_mutex_unlock(mutex);
             let outer = Walk::begin();
             let inner = Walk::begin();
             assert_eq!(inner.end(), None, "outside walks nobody minds");
