@@ -2,6 +2,7 @@
 //!
 //! Contract: not for handlers.
 
+use jvmti_bindings::sys::jvmti::{jvmtiEnv, jvmtiError};
 use walkfuzz_jvm::{JvmError, Jvmti};
 use walkfuzz_record::{Generation, WalkerInfo};
 use walkfuzz_walkers::{ExtensionCall, RemoteMode, RequestStackTrace};
@@ -66,12 +67,15 @@ impl WalkerChoice {
     }
 }
 
+/// As JVMTI declares extension functions.
+type ExtensionFunction = unsafe extern "C" fn(*mut jvmtiEnv, ...) -> jvmtiError;
+
 /// The walker that asks with RequestStackTrace.
 pub(crate) fn requester(jvmti: Jvmti) -> Result<RequestStackTrace, NoRequest> {
     let found = jvmti.extension_function(RequestStackTrace::FUNCTION)?;
     let function = found.ok_or(NoRequest::NotThere)?.function;
     // SAFETY: both begin with a pointer, take more behind it and return a 32-bit error.
-    let function = unsafe { std::mem::transmute::<_, ExtensionCall>(function) };
+    let function = unsafe { std::mem::transmute::<ExtensionFunction, ExtensionCall>(function) };
     // SAFETY: this JVM's own, as JVMTI shows it; environment and function stay.
     Ok(unsafe { RequestStackTrace::new(function, jvmti.raw().cast()) })
 }

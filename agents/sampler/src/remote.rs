@@ -22,9 +22,10 @@ use walkfuzz_context::{BlobKind, Registers};
 use walkfuzz_guard::{
     Alarm, GuardSlot, copy_context, register_thread, take_fault_signals_only, unregister_thread,
 };
-use walkfuzz_record::{Counter, Lane, WalkOutcome, WalkerId};
+use walkfuzz_record::{Contradiction, Counter, Lane, WalkOutcome, WalkerId};
 use walkfuzz_walkers::{
-    Ended, Remote, RemoteFacts, RemoteMode, Start, ThreadHandle, Walker as _, ticks, walk_guarded,
+    Ended, Frame, Remote, RemoteFacts, RemoteMode, Start, ThreadHandle, Walker as _, contradiction,
+    ticks, walk_guarded,
 };
 
 use crate::protect::HANG;
@@ -237,10 +238,15 @@ impl RemoteSampling {
         let walked =
             unsafe { walk_guarded(slot, &self.walker, &call, &tools.trace, &mut tools.fault) };
         let pair = paper.own.zip(returned(walked.ended)).map(|(own, outside)| {
-            let count = usize::try_from(own).unwrap_or(0);
-            let same =
-                own == outside && paper.tools.trace.frames(count) == tools.trace.frames(count);
-            (Pair::of(own, outside, same), own, outside)
+            let count = |code| usize::try_from(code).unwrap_or(0);
+            let inside = paper.tools.trace.frames(count(own));
+            let given = tools.trace.frames(count(outside));
+            Compared {
+                pair: Pair::of(own, outside, own == outside && inside == given),
+                own,
+                outside,
+                contradiction: contradiction(given, inside, first_difference(given, inside)),
+            }
         });
         Some(Made {
             lane,
@@ -257,12 +263,13 @@ impl RemoteSampling {
             lane, mut outcome, ..
         } = made;
         match made.pair.filter(|_| stayed) {
-            Some((pair, own, outside)) => {
-                self.counts.pair(pair, own, outside);
+            Some(compared) => {
+                let pair = compared.pair;
+                self.counts.pair(pair, compared.own, compared.outside);
                 // Of a thread that runs on, a code says that the walk was given up: nobody takes it for an answer.
                 let holds = self.walker.mode().holds();
                 if pair == Pair::OtherFrames || (pair == Pair::OtherCode && holds) {
-                    outcome = WalkOutcome::WrongFrames;
+                    outcome = WalkOutcome::WrongFrames(compared.contradiction);
                 }
             }
             None if !stayed => lane.mark_perturbed(),
@@ -289,14 +296,29 @@ struct Made<'a> {
     outcome: WalkOutcome,
     ticks: u32,
     near_misses: u32,
-    /// How it compares with the handler's, and what each returned; `None` if one did not.
-    pair: Option<(Pair, i32, i32)>,
+    /// `None` if one of the walks did not return.
+    pair: Option<Compared>,
+}
+
+/// How a walk from outside compares with the handler's own.
+struct Compared {
+    pair: Pair,
+    /// What each returned.
+    own: i32,
+    outside: i32,
+    /// What is wrong with the frames from outside, if they differ.
+    contradiction: Contradiction,
+}
+
+/// The first place at which the frames are not the same, ends included.
+fn first_difference(given: &[Frame], inside: &[Frame]) -> usize {
+    given.iter().zip(inside).take_while(|(a, b)| a == b).count()
 }
 
 fn returned(ended: Ended) -> Option<i32> {
     match ended {
         Ended::Returned(code) => Some(code.0),
-        Ended::Overran(_) | Ended::Faulted => None,
+        Ended::Overran(_) | Ended::Broke(..) | Ended::Faulted => None,
     }
 }
 

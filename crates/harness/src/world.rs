@@ -197,8 +197,11 @@ impl World {
         let libjvm = self.modules.by_name("libjvm.so");
         let libjvm = libjvm.ok_or_else(|| missing("libjvm.so is not loaded".into()))?;
         let symbol = |name: &str| libjvm.address_of(name);
-        ReferenceWalker::attach(&self.hotspot, &symbol, self.env_offset()?)
-            .map_err(|error| missing(error.to_string()))
+        ReferenceWalker::attach(&self.hotspot, &symbol, self.env_offset()?).map_err(|error| {
+            missing(format!(
+                "the reference walker cannot walk this JVM: {error}"
+            ))
+        })
     }
 
     /// From the lowest to the highest address of the reserved code cache.

@@ -33,7 +33,6 @@ impl<M: Memory + ?Sized, F: Frames + ?Sized> Walker<'_, M, F> {
             trust: Trust::Table,
             at: At::Instruction { lr },
             is_deoptimised: false,
-            blob: None,
         };
         if self.reference.code.reserves(Address(position.pc)) {
             return Ok(position);
@@ -58,7 +57,6 @@ impl<M: Memory + ?Sized, F: Frames + ?Sized> Walker<'_, M, F> {
                 trust: Trust::Guess,
                 at: At::Return,
                 is_deoptimised: false,
-                blob: None,
             };
             if self.reference.code.reserves(Address(position.pc)) {
                 return Ok(position);

@@ -24,8 +24,6 @@ pub(crate) struct Position {
     pub(crate) trust: Trust,
     pub(crate) at: At,
     pub(crate) is_deoptimised: bool,
-    /// What the pc lies in, if that has been looked up.
-    pub(crate) blob: Option<LiveBlob>,
 }
 
 /// What is known of a position's pc.
@@ -183,24 +181,26 @@ impl<M: Memory + ?Sized, F: Frames + ?Sized> Walker<'_, M, F> {
         if pc == self.reference.call_stub_return {
             return self.entry(position);
         }
-        let blob = match position.blob {
-            Some(blob) => blob,
-            None => match self.reference.code.find(self.memory, pc) {
-                CodeAt::Blob(blob) => blob,
-                CodeAt::Free | CodeAt::Outside => return Err(End::NoCode(Pc(position.pc))),
-                CodeAt::Unreadable => return Err(End::Unreadable(pc)),
-            },
+        let found = self.reference.code.find(self.memory, pc);
+        // By reference: it is large.
+        let blob = match &found {
+            CodeAt::Blob(blob) => blob,
+            CodeAt::Free | CodeAt::Outside => return Err(End::NoCode(Pc(position.pc))),
+            CodeAt::Unreadable => return Err(End::Unreadable(pc)),
         };
         if !blob.code.contains(pc) {
             return Err(End::NoCode(Pc(position.pc)));
         }
         match (&blob.nmethod, blob.kind) {
-            (Some(nmethod), _) => self.compiled(position, &blob, nmethod),
+            (Some(nmethod), _) => {
+                let position = self.original(position, blob, nmethod)?;
+                self.compiled(&position, blob, nmethod)
+            }
             (None, _) if blob.is_upcall_stub => {
                 self.push(Self::frame(position, FrameKind::Stub))?;
                 Err(End::Upcall(Pc(position.pc)))
             }
-            _ => self.stub(position, &blob),
+            _ => self.stub(position, blob),
         }
     }
 
@@ -268,7 +268,7 @@ impl<M: Memory + ?Sized, F: Frames + ?Sized> Walker<'_, M, F> {
             Pc(0) => self.code_at(anchor.sp.0.wrapping_sub(8))?,
             Pc(pc) => strip(self.reference.arch, pc),
         };
-        self.original(Position {
+        Ok(Position {
             pc,
             sp: anchor.sp.0,
             own_sp: anchor.sp.0,
@@ -276,7 +276,6 @@ impl<M: Memory + ?Sized, F: Frames + ?Sized> Walker<'_, M, F> {
             trust: Trust::Anchor,
             at: At::Return,
             is_deoptimised: false,
-            blob: None,
         })
     }
 
@@ -401,7 +400,7 @@ impl<M: Memory + ?Sized, F: Frames + ?Sized> Walker<'_, M, F> {
         self.unframed(position, End::NoFrame(Pc(position.pc)))
     }
 
-    /// The caller: past the return barrier, and of a deoptimised frame as it was.
+    /// The caller: past the return barrier.
     pub(crate) fn caller(
         &self,
         position: &Position,
@@ -421,7 +420,6 @@ impl<M: Memory + ?Sized, F: Frames + ?Sized> Walker<'_, M, F> {
             trust,
             at: At::Return,
             is_deoptimised: false,
-            blob: None,
         };
         let reference = self.reference;
         if let Some(continuations) = &reference.continuations
@@ -440,28 +438,20 @@ impl<M: Memory + ?Sized, F: Frames + ?Sized> Walker<'_, M, F> {
                 ..caller
             });
         }
-        let caller = self.checked(position, caller)?;
-        self.original(caller)
+        self.checked(position, caller)
     }
 
     /// A deoptimised frame returns to a handler; where it would have returned to stands in one of its slots.
-    fn original(&self, position: Position) -> Result<Position, End> {
-        let pc = Address(position.pc);
-        if self.reference.interpreter.contains(pc) || !self.reference.code.reserves(pc) {
-            return Ok(position);
-        }
-        let CodeAt::Blob(blob) = self.reference.code.find(self.memory, pc) else {
-            return Ok(position);
-        };
-        let position = Position {
-            blob: Some(blob),
-            ..position
-        };
-        let Some(nmethod) = &blob.nmethod else {
-            return Ok(position);
-        };
-        if nmethod.deopt_handler != Some(pc) && nmethod.deopt_mh_handler != Some(pc) {
-            return Ok(position);
+    fn original(
+        &self,
+        position: &Position,
+        blob: &LiveBlob,
+        nmethod: &Nmethod,
+    ) -> Result<Position, End> {
+        let pc = Some(Address(position.pc));
+        let deoptimised = nmethod.deopt_handler == pc || nmethod.deopt_mh_handler == pc;
+        if position.at != At::Return || !deoptimised {
+            return Ok(*position);
         }
         let original = self.slot(position.own_sp, i64::from(nmethod.orig_pc_offset))?;
         let original = strip(self.reference.arch, original);
@@ -471,7 +461,7 @@ impl<M: Memory + ?Sized, F: Frames + ?Sized> Walker<'_, M, F> {
         Ok(Position {
             pc: original,
             is_deoptimised: true,
-            ..position
+            ..*position
         })
     }
 }

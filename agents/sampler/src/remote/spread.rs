@@ -88,7 +88,7 @@ mod tests {
         assert_eq!((summary.p99.ns, summary.p99.at_least), (1024.0, false));
         spread.note(u64::MAX);
         let summary = spread.summary(2_000_000_000).unwrap();
-        assert!(summary.p99.at_least && !summary.p90.at_least || summary.p90.at_least);
+        assert!(summary.p99.at_least || summary.p90.at_least);
         assert!(summary.p99.ns < f64::from(u32::MAX) / 2.0, "{summary:?}");
     }
 }
