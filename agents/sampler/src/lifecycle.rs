@@ -4,7 +4,6 @@
 //!
 //! Contract: runs in JVMTI's callbacks, on threads of the JVM.
 
-use std::ffi::c_void;
 use std::sync::atomic::{AtomicU32, Ordering::*};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
@@ -20,7 +19,7 @@ use walkfuzz_jvm::{JvmError, Jvmti, java_thread_of};
 use walkfuzz_record::{RecordError, Recorder, code_names};
 use walkfuzz_symbols::Modules;
 use walkfuzz_vmstructs::{LiveMemory, ThreadSearch, Tid, java_threads};
-use walkfuzz_walkers::{Agct, Facts, Library, PluginError, RemoteError, RemoteFacts};
+use walkfuzz_walkers::{Agct, Library, PluginError, RemoteError, RemoteFacts};
 
 use crate::capsules::{self, Surroundings};
 use crate::chosen::{self, NoRequest, WalkerChoice};
@@ -30,6 +29,7 @@ use crate::keeper;
 use crate::options::{OptionError, Options, Wanted};
 use crate::perturb::Perturber;
 use crate::planted::Planted;
+use crate::plugin;
 use crate::remote::{self, RemoteSampling};
 use crate::sampler::{Sampler, Sampling};
 use crate::signals::{self, SignalError};
@@ -241,7 +241,7 @@ unsafe fn go(jvmti: Jvmti, env: *mut JNIEnv, prepared: Prepared) -> Result<(), R
         }
         (_, _, Some(library)) => {
             // SAFETY: the calling thread's.
-            let facts = unsafe { facts_for_plugin(jvmti, env, &vm, function)? };
+            let facts = unsafe { plugin::facts(jvmti, env, &vm, function)? };
             Sampling::Other(Box::leak(Box::new(library.start(&facts)?)))
         }
         (Some(plant), _, None) => Sampling::Other(Box::leak(Box::new(Planted::new(agct, plant)))),
@@ -288,38 +288,6 @@ unsafe fn go(jvmti: Jvmti, env: *mut JNIEnv, prepared: Prepared) -> Result<(), R
     remote::start(sampler)?;
     keeper::start(sampler, vm)?;
     Ok(())
-}
-
-/// What a walker in a library is told.
-///
-/// # Safety
-/// `env` is that of the calling thread.
-unsafe fn facts_for_plugin(
-    jvmti: Jvmti,
-    env: *mut JNIEnv,
-    vm: &Vm,
-    async_get_call_trace: *const c_void,
-) -> Result<Facts, Refusal> {
-    let no_library = || VmError::NoLibrary("it is not among the modules".to_owned());
-    let modules =
-        Modules::of_this_process().map_err(|error| VmError::NoLibrary(error.to_string()))?;
-    let libjvm = modules.by_name("libjvm.so").ok_or_else(no_library)?;
-    let mut java_vm: *mut JavaVM = std::ptr::null_mut();
-    // SAFETY: the caller's; an environment of the library's own, whose callbacks are not ours.
-    let own = unsafe {
-        ((**env).GetJavaVM)(env, &raw mut java_vm);
-        Jvmti::of(java_vm)?
-    };
-    Ok(Facts {
-        jvm_version: jvmti.system_property("java.vm.version").unwrap_or_default(),
-        feature: vm.hotspot.version().feature,
-        libjvm: libjvm.path.clone(),
-        libjvm_base: libjvm.base.0,
-        async_get_call_trace,
-        java_vm: java_vm.cast(),
-        jvmti: own.raw().cast(),
-        code_cache: vm.facts.code.clone(),
-    })
 }
 
 /// The calling thread's `JavaThread`.

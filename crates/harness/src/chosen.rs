@@ -101,6 +101,21 @@ pub fn walkers_of(signature: &str) -> Vec<(&'static str, String)> {
     ]
 }
 
+/// What must be set before somebody walks again with the walker of that name, if anything must: a library is not found by its walker's name.
+///
+/// # Errors
+/// The sentence that says so.
+pub fn is_at_hand(walker: &str) -> Result<(), String> {
+    let set = std::env::var("WALKFUZZ_WALKER").unwrap_or_default();
+    let library = matches!(WalkerChoice::from_name(&set), Some(WalkerChoice::Plugin(_)));
+    if library || WalkerChoice::from_name(walker).is_some() {
+        return Ok(());
+    }
+    Err(format!(
+        "it was found with the walker {walker}, which is none of walkfuzz's own: set WALKFUZZ_WALKER to the path of its library"
+    ))
+}
+
 /// A walker as an oracle.
 ///
 /// # Errors
@@ -119,6 +134,29 @@ pub(crate) fn oracle(choice: WalkerChoice, subject: &Subject) -> Result<Oracle, 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_library_is_a_path_and_not_the_name_of_its_walker() {
+        let pin = "ab".repeat(32);
+        for text in [
+            "/a/lib.so",
+            "./lib.so",
+            "plugin:/a/lib.so",
+            &format!("/a/lib.so@sha256:{pin}"),
+        ] {
+            let chosen = WalkerChoice::from_name(text);
+            assert!(matches!(chosen, Some(WalkerChoice::Plugin(_))), "{text}");
+        }
+        for text in ["lib.so", "plugin:", "plugin:lib.so", "/a/lib.so@sha256:12"] {
+            assert_eq!(WalkerChoice::from_name(text), None, "{text}");
+        }
+        assert_eq!(is_at_hand("agct"), Ok(()));
+        let said = is_at_hand("mine").unwrap_err();
+        assert!(
+            said.contains("the walker mine") && said.contains("WALKFUZZ_WALKER"),
+            "{said}"
+        );
+    }
 
     #[test]
     fn a_signature_says_who_walks_and_who_judges() {

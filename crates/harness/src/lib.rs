@@ -48,7 +48,7 @@ pub mod walks;
 mod watch;
 pub mod world;
 
-pub use chosen::{WalkerChoice, walkers_of};
+pub use chosen::{WalkerChoice, is_at_hand, walkers_of};
 pub use error::HarnessError;
 pub use replay::quoted;
 pub use session::{

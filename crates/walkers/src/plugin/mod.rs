@@ -4,6 +4,7 @@
 //! lock are noticed (see `watch`). Loading is for ordinary threads; walking is signal-safe as far as the library is.
 
 pub mod abi;
+mod describe;
 mod error;
 mod imports;
 mod load;
