@@ -2,7 +2,7 @@
 
 use walkfuzz_record::Generation;
 use walkfuzz_triage::Signature;
-use walkfuzz_walkers::{Explainer, PluginPath, Walker};
+use walkfuzz_walkers::{Explainer, PluginPath, RemoteMode, Walker};
 
 use crate::error::HarnessError;
 use crate::oracle::Oracle;
@@ -22,13 +22,19 @@ pub enum WalkerChoice {
     Agct,
     /// walkfuzz's own walker over HotSpot's tables.
     Reference,
+    /// AsyncGetCallTrace from another thread, of contexts as of threads that run on.
+    RemoteRunning,
     /// The walker of a library.
     Plugin(&'static PluginPath),
 }
 
 impl WalkerChoice {
     /// Those of walkfuzz's own, the default first.
-    pub const ALL: [WalkerChoice; 2] = [WalkerChoice::Agct, WalkerChoice::Reference];
+    pub const ALL: [WalkerChoice; 3] = [
+        WalkerChoice::Agct,
+        WalkerChoice::Reference,
+        WalkerChoice::RemoteRunning,
+    ];
 
     /// As the environment, records and findings say it; a library's walker has a name of its own once it is loaded.
     #[must_use]
@@ -37,6 +43,7 @@ impl WalkerChoice {
             WalkerChoice::Agct => "agct",
             WalkerChoice::Reference => "reference",
             WalkerChoice::Plugin(_) => "plugin",
+            WalkerChoice::RemoteRunning => RemoteMode::Running.name(),
         }
     }
 
@@ -62,7 +69,7 @@ impl WalkerChoice {
     #[must_use]
     pub const fn generation(self) -> Generation {
         match self {
-            WalkerChoice::Agct => Generation::Agct,
+            WalkerChoice::Agct | WalkerChoice::RemoteRunning => Generation::Agct,
             WalkerChoice::Reference => Generation::Reference,
             WalkerChoice::Plugin(_) => Generation::Plugin,
         }
@@ -78,6 +85,14 @@ impl WalkerChoice {
             WalkerChoice::Reference => Box::new(subject.world.reference()?),
             WalkerChoice::Plugin(path) => {
                 Box::new(plugin::load(path, &subject.jvm, &subject.world)?)
+            }
+            WalkerChoice::RemoteRunning => {
+                return Err(HarnessError::Variable {
+                    name: "WALKFUZZ_WALKER",
+                    value: self.name().to_owned(),
+                    wanted: "a walker that walks its own thread: there is no other one here"
+                        .to_owned(),
+                });
             }
         })
     }

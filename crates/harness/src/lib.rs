@@ -34,6 +34,7 @@ mod oom;
 pub mod oracle;
 mod plugin;
 mod progress;
+mod remote;
 mod replay;
 mod run;
 mod same_crash;

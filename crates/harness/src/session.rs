@@ -17,7 +17,7 @@ use std::time::{Duration, Instant};
 
 use walkfuzz_context::codec::MAX_BATCH_BYTES;
 use walkfuzz_context::generate::blind;
-use walkfuzz_context::{Arch, Batch};
+use walkfuzz_context::{Arch, Batch, WalkMode};
 use walkfuzz_coverage::{Domain, Feedback};
 use walkfuzz_engine::{Engine, Frozen, Request, Shared, Step};
 use walkfuzz_jvm::Jvm;
@@ -25,13 +25,14 @@ use walkfuzz_record::{Counter, Lane, Recorder, RunFolder, WalkOutcome, WalkerId}
 use walkfuzz_walkers::{Agct, TraceBuffer, Walker};
 
 use crate::blocks::Blocks;
-use crate::chosen;
+use crate::chosen::{self, WalkerChoice};
 use crate::error::HarnessError;
 use crate::feedback;
 use crate::hunt::Hunt;
 use crate::names::Names;
 use crate::oracle::Oracle;
 use crate::progress::Progress;
+use crate::remote;
 use crate::run;
 use crate::settings::{EngineKind, Settings};
 use crate::start::{self, Subject};
@@ -117,7 +118,14 @@ impl Session {
         run: Option<RunFolder>,
     ) -> Result<Self, HarnessError> {
         let choice = Settings::from_environment()?.walker;
-        Self::start_with(mode, arguments, run, |subject| choice.make(subject))
+        Self::start_with(mode, arguments, run, |subject| match choice {
+            WalkerChoice::RemoteRunning => {
+                remote::walker(&subject.jvm, &mut subject.world, &mut subject.live)
+            }
+            WalkerChoice::Agct | WalkerChoice::Reference | WalkerChoice::Plugin(_) => {
+                choice.make(subject)
+            }
+        })
     }
 
     /// [`start`](Self::start) with another walker, made from the JVM's own: one with a planted fault, say. The run's facts and findings
@@ -138,7 +146,7 @@ impl Session {
         mode: Mode,
         arguments: &[String],
         run: Option<RunFolder>,
-        walker: impl FnOnce(&Subject) -> Result<Box<dyn Walker>, HarnessError>,
+        walker: impl FnOnce(&mut Subject) -> Result<Box<dyn Walker>, HarnessError>,
     ) -> Result<Self, HarnessError> {
         let mut settings = Settings::from_environment()?;
         if mode == Mode::Survey {
@@ -155,8 +163,8 @@ impl Session {
             Some(run) => run,
             None => run::create(&settings, &options, arguments)?,
         });
-        let subject = start::start(&settings, options, run.path())?;
-        let walker = walker(&subject)?;
+        let mut subject = start::start(&settings, options, run.path())?;
+        let walker = walker(&mut subject)?;
         let oracle = settings
             .oracle
             .map(|oracle| chosen::oracle(oracle, &subject))
@@ -213,6 +221,7 @@ impl Session {
             settings.engine,
             Names::new(world.assert_poison).with_oracle(oracle),
         );
+        let tears = world.walk_mode == WalkMode::OtherThreadRunning;
         Ok(Self {
             mode,
             engine,
@@ -226,7 +235,7 @@ impl Session {
             report,
             batch: Box::new(Batch::untouched(Arch::NATIVE)),
             encoded: Box::new([0; MAX_BATCH_BYTES]),
-            nursery: Nursery::new(),
+            nursery: Nursery::new(tears),
             blind_seed: settings.seed.wrapping_mul(1 << 40),
             hunt,
             progress,

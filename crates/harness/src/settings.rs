@@ -78,7 +78,7 @@ pub const VARIABLES: [(&str, &str, &str); 16] = [
     (
         "WALKFUZZ_WALKER",
         "agct",
-        "the code under test: agct (AsyncGetCallTrace), reference (walkfuzz's own walker) or the path of a library with a walker (add-a-walker.md)",
+        "the code under test: agct (AsyncGetCallTrace), reference (walkfuzz's own walker), agct-remote-running (AsyncGetCallTrace from another thread) or the path of a library with a walker",
     ),
     (
         "WALKFUZZ_ORACLE",

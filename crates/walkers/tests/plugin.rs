@@ -1,5 +1,7 @@
 //! Libraries that are refused, each with its sentence, and one that walks. No JVM.
 
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
 #[path = "../../../plugins/compile.rs"]
 mod compile;
 
@@ -19,9 +21,9 @@ fn facts() -> Facts {
         feature: 17,
         libjvm: "/nowhere/libjvm.so".into(),
         libjvm_base: 0x7000_0000_0000,
-        async_get_call_trace: 1 as *const _,
-        java_vm: 2 as *mut _,
-        jvmti: 3 as *mut _,
+        async_get_call_trace: 0x10 as *const _,
+        java_vm: 0x20 as *mut _,
+        jvmti: 0x30 as *mut _,
         code_cache: 0x1000..0x2000,
     }
 }

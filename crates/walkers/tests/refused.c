@@ -49,7 +49,7 @@ static int32_t init(const struct walkfuzz_facts *facts) {
         return -2;
     if (strcmp(facts->libjvm_path, "/nowhere/libjvm.so") != 0 || facts->libjvm_base != 0x700000000000)
         return -3;
-    if (facts->async_get_call_trace != (void *)1 || facts->java_vm != (void *)2 || facts->jvmti != (void *)3)
+    if (facts->async_get_call_trace != (void *)0x10 || facts->java_vm != (void *)0x20 || facts->jvmti != (void *)0x30)
         return -4;
     if (facts->code_cache_low != 0x1000 || facts->code_cache_high != 0x2000)
         return -5;
