@@ -28,6 +28,7 @@ mod lifecycle;
 mod options;
 mod perturb;
 mod planted;
+mod plugin;
 mod protect;
 #[cfg(test)]
 mod quiet_tests;

@@ -385,7 +385,7 @@ impl Examiner<'_> {
         let walked = moment.walk(self.walker, untouched, depth, &mut self.control)?;
         match walked.ended {
             Ended::Returned(code) => Some(code.0),
-            Ended::Overran(_) | Ended::Faulted => None,
+            Ended::Overran(_) | Ended::Broke(..) | Ended::Faulted => None,
         }
     }
 

@@ -264,7 +264,9 @@ pub(crate) fn walk(
     match moment.walk(walker, registers, depth, trace) {
         Some(walked) => match walked.ended {
             Ended::Returned(code) if code.0 <= depth => Plain::Returned(code.0),
-            Ended::Returned(_) | Ended::Overran(_) | Ended::Faulted => Plain::Broke,
+            Ended::Returned(_) | Ended::Overran(_) | Ended::Broke(..) | Ended::Faulted => {
+                Plain::Broke
+            }
         },
         None => Plain::Broke,
     }

@@ -3,7 +3,10 @@
 
 mod attaching;
 mod clocks;
+#[path = "../../../../plugins/compile.rs"]
+mod compile;
 mod faults;
+mod plugins;
 mod refusals;
 mod remote;
 mod sampling;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use walkfuzz_harness::walkers_of;
+use walkfuzz_harness::{is_at_hand, walkers_of};
 use walkfuzz_jvm::{Jdk, Places, Version};
 use walkfuzz_record::{Finding, JvmFacts, KnownMatch, RunFolder};
 use walkfuzz_triage::corpus::Entry;
@@ -50,6 +50,7 @@ impl Plan {
         finding: &Finding,
         wishes: &Wishes,
     ) -> Result<Self, Failure> {
+        is_at_hand(&finding.walker.name).map_err(Failure::usage)?;
         let mut notes = Vec::new();
         let jdk = same_jdk(&finding.jvm, wishes)?;
         if jdk_differs(&jdk, &finding.jvm) {
