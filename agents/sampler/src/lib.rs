@@ -24,7 +24,6 @@ mod errno;
 mod keeper;
 mod lifecycle;
 mod options;
-mod perturb;
 mod planted;
 mod protect;
 #[cfg(test)]
@@ -34,7 +33,6 @@ mod signals;
 mod summary;
 mod threads;
 mod timing;
-mod vm;
 
 use std::ffi::{CStr, c_char, c_void};
 

@@ -32,6 +32,7 @@ mod maps;
 mod memory;
 mod method_name;
 mod nmethod;
+mod perturber;
 mod sampling;
 mod span;
 mod tables;
@@ -57,6 +58,7 @@ pub use maps::{Mapping, Maps, MapsError};
 pub use memory::{Memory, Unreadable};
 pub use method_name::{MethodName, method_name};
 pub use nmethod::{Nmethod, NmethodLayout};
+pub use perturber::Perturber;
 pub use span::Span;
 pub use tables::{Field, MissingEntry, Tables, TablesError};
 pub use threads::{
