@@ -6,6 +6,7 @@
 //!
 //! Contract: nothing here may be called from a signal handler. One JVM per process: HotSpot cannot be started twice.
 
+mod agent_options;
 mod catalogue;
 pub mod check;
 mod error;
@@ -24,6 +25,7 @@ mod version;
 mod words;
 mod workload;
 
+pub use agent_options::{escaped, unescaped};
 pub use catalogue::{CATALOGUE, DEFAULT_JDK, Wheel};
 pub use error::JvmError;
 pub use find::{Candidate, Places};

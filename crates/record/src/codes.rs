@@ -72,6 +72,8 @@ generations! {
     Plugin = 8, "plugin";
     /// JFR's samplers, whose samples are read back from a recording.
     Jfr = 9, "jfr";
+    /// A shipped profiler's handler, called as a whole: AsyncGetCallTrace's codes where it asked that, else [`RETURNED`].
+    Profiler = 10, "profiler";
 }
 
 impl fmt::Display for Generation {
@@ -79,6 +81,9 @@ impl fmt::Display for Generation {
         f.write_str(self.name())
     }
 }
+
+/// A profiler's handler came back, and nobody but itself knows what it found.
+pub const RETURNED: Code = Code(-12);
 
 /// What `code` is called in `generation`; `"unnamed"` where that generation gives the number no name.
 #[must_use]
@@ -91,6 +96,8 @@ pub const fn code_name(generation: Generation, code: Code) -> &'static str {
         Generation::AsgstIterator => asgst_iterator(code.0),
         Generation::AsgstMinimal => asgst_minimal(code.0),
         Generation::Plugin => UNNAMED,
+        Generation::Profiler if code.0 == RETURNED.0 => "returned",
+        Generation::Profiler => agct(code.0),
         Generation::Jfr => jfr(code.0),
     }
 }

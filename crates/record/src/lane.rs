@@ -92,6 +92,22 @@ counters! {
     BlocksPlanted, "blocks_planted";
     /// Perturbed walks of inputs that the user gave; the others of the process were bred.
     GivenWalks, "given_walks";
+    /// Faults that the walker's own fault handler dealt with.
+    SelfProtected, "self_protected";
+    /// Calls of a shipped profiler's handler in which it asked AsyncGetCallTrace.
+    AgctWalks, "agct_walks";
+    /// Of these the perturbed ones of which the untouched call of the same signal had asked as well.
+    AgctCompared, "agct_compared";
+    /// Of the compared ones: frames for the untouched context, none for the perturbed one.
+    AgctLost, "agct_lost";
+    /// Of the compared ones: frames for the perturbed context alone.
+    AgctGained, "agct_gained";
+    /// Of the compared ones: other frames.
+    AgctOther, "agct_other";
+    /// Words that a call which was left had changed, and that were put back.
+    PutBack, "put_back";
+    /// Signals that the interposer passed on as they were.
+    PassedOn, "passed_on";
 }
 
 const _: () = assert!(Counter::ALL.len() <= COUNTERS);

@@ -14,6 +14,6 @@ mod walker;
 
 pub use agct::Agct;
 pub use ticks::{tick_hz, ticks};
-pub use trace::{CANARY, CallTrace, Frame, MAX_DEPTH, TraceBuffer};
+pub use trace::{CANARY, CallTrace, Frame, MAX_DEPTH, TraceBuffer, hash};
 pub use walked::{Ended, Walked, fault_record, walk_bare, walk_guarded};
 pub use walker::{Call, Start, ThreadHandle, WalkFunction, Walker};
