@@ -41,6 +41,8 @@ const NONE: Kept = Kept {
 static PROFILERS: [Kept; SIGNALS] = [NONE; SIGNALS];
 /// What its fault handlers replaced, by signal.
 static REPLACED: [Kept; SIGNALS] = [NONE; SIGNALS];
+/// How often the profiler's fault handler is asked in one call: if it faults itself, that has an end.
+const MOST_ASKED: u32 = 256;
 /// The guard, once it is installed.
 pub(crate) static GUARD: OnceLock<Guard> = OnceLock::new();
 /// Whether the profiler's fault handler is being asked. It may leave by longjmp, so that this says something only in a tested call.
@@ -255,9 +257,11 @@ pub(crate) unsafe fn on_fault(
     let Some(handler) = handler.filter(|_| mine) else {
         return false;
     };
+    if DEALT_WITH.fetch_add(1, Relaxed) == MOST_ASKED {
+        return false;
+    }
     DECLINED.store(false, Relaxed);
     ASKING.store(true, Relaxed);
-    DEALT_WITH.fetch_add(1, Relaxed);
     // SAFETY: the kernel's arguments.
     unsafe { handler.run(signal, info, context.cast()) };
     ASKING.store(false, Relaxed);

@@ -3,14 +3,16 @@
 
 use core::sync::atomic::{AtomicUsize, Ordering::*};
 
-use libc::{c_int, siginfo_t, ucontext_t};
+use libc::{c_int, c_void, siginfo_t, ucontext_t};
 
 use crate::arch;
 use crate::slot::GuardSlot;
 
 /// Called on a SIGSEGV or SIGBUS inside a guarded call that is no SafeFetch. True: dealt with, the thread continues with the ucontext as it is now.
-/// False: it is a fault. It may as well leave by longjmp to a frame inside the guarded call. Runs on the signal stack; its own faults are the call's,
-/// and it is not asked about them.
+/// False: it is a fault. It may as well leave by longjmp to a frame inside the guarded call.
+///
+/// It runs on the stack that was interrupted, as the handlers of profilers do that replace HotSpot's: async-profiler declines where its frame is
+/// not on the stack that it walks on. Its own faults are the guarded call's, and it is asked about them again: it must bound that.
 pub type FaultHook = unsafe fn(c_int, *mut siginfo_t, *mut ucontext_t) -> bool;
 
 static HOOK: AtomicUsize = AtomicUsize::new(0);
@@ -33,14 +35,43 @@ pub(crate) unsafe fn ask(
     info: *mut siginfo_t,
     uc: *mut ucontext_t,
 ) -> bool {
+    /// What a function may use below its sp without moving it (System V ABI, x86_64).
+    const RED_ZONE: u64 = 128;
     let hook = HOOK.load(Acquire);
     // SAFETY: the kernel's ucontext.
-    if hook == 0 || slot.on_handler_stack(unsafe { arch::read_registers(uc) }.sp()) {
+    let sp = unsafe { arch::read_registers(uc) }.sp();
+    if hook == 0 || slot.on_handler_stack(sp) {
         return false;
     }
-    // SAFETY: `set_fault_hook` stored a FaultHook, and its caller promised that it may be called here.
+    let mut asked = Asked {
+        // SAFETY: `set_fault_hook` stored a FaultHook.
+        hook: unsafe { core::mem::transmute::<usize, FaultHook>(hook) },
+        signal,
+        info,
+        uc,
+        dealt_with: false,
+    };
+    // SAFETY: the hook's caller promised that it may be called here. Below the red zone the interrupted stack is unused; where it cannot be written,
+    // that is a fault of the guarded call.
     unsafe {
-        let hook: FaultHook = core::mem::transmute(hook);
-        hook(signal, info, uc)
+        let top = sp.0.saturating_sub(RED_ZONE) as usize;
+        arch::run_on_stack(run, (&raw mut asked).cast(), top);
+    }
+    asked.dealt_with
+}
+
+struct Asked {
+    hook: FaultHook,
+    signal: c_int,
+    info: *mut siginfo_t,
+    uc: *mut ucontext_t,
+    dealt_with: bool,
+}
+
+unsafe extern "C" fn run(asked: *mut c_void) {
+    // SAFETY: `ask` passes its own, and the kernel's arguments.
+    unsafe {
+        let asked = &mut *asked.cast::<Asked>();
+        asked.dealt_with = (asked.hook)(asked.signal, asked.info, asked.uc);
     }
 }
