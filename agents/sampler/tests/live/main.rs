@@ -4,6 +4,7 @@
 mod attaching;
 mod clocks;
 mod faults;
+mod jvms;
 mod refusals;
 mod sampling;
 mod support;

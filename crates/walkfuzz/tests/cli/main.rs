@@ -8,6 +8,7 @@
 mod corpus;
 mod explain;
 mod export;
+mod interpose;
 mod jdks;
 mod replay;
 mod replay_refused;
