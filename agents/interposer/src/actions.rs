@@ -8,10 +8,10 @@
 
 use std::ffi::c_void;
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicUsize, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, AtomicU64, AtomicUsize, Ordering::*};
 
 use libc::{c_int, sigaction, sighandler_t, siginfo_t, ucontext_t};
-use walkfuzz_guard::Guard;
+use walkfuzz_guard::{Guard, read_registers};
 
 use crate::interpose::on_signal;
 use crate::turn;
@@ -41,12 +41,15 @@ const NONE: Kept = Kept {
 static PROFILERS: [Kept; SIGNALS] = [NONE; SIGNALS];
 /// What its fault handlers replaced, by signal.
 static REPLACED: [Kept; SIGNALS] = [NONE; SIGNALS];
-/// How often the profiler's fault handler is asked in one call: if it faults itself, that has an end.
-const MOST_ASKED: u32 = 256;
+/// How deep the profiler's fault handler may fault in itself.
+const DEEPEST: u32 = 64;
 /// The guard, once it is installed.
 pub(crate) static GUARD: OnceLock<Guard> = OnceLock::new();
 /// Whether the profiler's fault handler is being asked. It may leave by longjmp, so that this says something only in a tested call.
 static ASKING: AtomicBool = AtomicBool::new(false);
+/// Where the stack was when it was asked, and how often in a row it was asked further down meanwhile.
+static ASKED_AT: AtomicU64 = AtomicU64::new(0);
+static DEPTH: AtomicU32 = AtomicU32::new(0);
 static DECLINED: AtomicBool = AtomicBool::new(false);
 /// Faults of the tested call under way that it has dealt with.
 static DEALT_WITH: AtomicU32 = AtomicU32::new(0);
@@ -257,11 +260,19 @@ pub(crate) unsafe fn on_fault(
     let Some(handler) = handler.filter(|_| mine) else {
         return false;
     };
-    if DEALT_WITH.fetch_add(1, Relaxed) == MOST_ASKED {
-        return false;
+    // SAFETY: the kernel's context.
+    let sp = unsafe { read_registers(context) }.sp().0;
+    // After a longjmp it looks as if the handler were still being asked; that it is asked ever deeper is another thing.
+    if ASKING.swap(true, Relaxed) && sp < ASKED_AT.load(Relaxed) {
+        if DEPTH.fetch_add(1, Relaxed) == DEEPEST {
+            return false;
+        }
+    } else {
+        DEPTH.store(0, Relaxed);
     }
+    ASKED_AT.store(sp, Relaxed);
     DECLINED.store(false, Relaxed);
-    ASKING.store(true, Relaxed);
+    DEALT_WITH.fetch_add(1, Relaxed);
     // SAFETY: the kernel's arguments.
     unsafe { handler.run(signal, info, context.cast()) };
     ASKING.store(false, Relaxed);

@@ -2,9 +2,9 @@
  *   HONEST    walks frame pointers, each checked against the stack's bounds
  *   WILD      reads what sp points to, unchecked
  *   ENDLESS   never comes back from an sp that is not aligned
- *   GUARDED   reads what sp points to, unchecked, and skips the load in a SIGSEGV handler of its own
- *   REFUSES   does not begin
+ *   GUARDED   reads what sp points to, unchecked, and skips the load in a SIGSEGV and SIGBUS handler of its own
  *   LOCKED    as WILD, under a lock that it then never gives back: later signals find it taken, and do nothing
+ * Told "refuse", it does not begin.
  */
 #define _GNU_SOURCE
 #include <pthread.h>
@@ -48,6 +48,7 @@ static void *stand_before_jvm(void *unused) {
     struct sigaction act = before;
     act.sa_sigaction = on_segv;
     sigaction(SIGSEGV, &act, NULL);
+    sigaction(SIGBUS, &act, NULL);
     return unused;
 }
 #endif
@@ -86,9 +87,7 @@ static void on_prof(int signo, siginfo_t *info, void *context) {
 }
 
 int Agent_OnLoad(void *vm, char *options, void *reserved) {
-#ifdef REFUSES
-    return 3;
-#endif
+    if (options && strcmp(options, "refuse") == 0) return 3;
     state = calloc(1, sizeof *state);
     struct sigaction act;
     memset(&act, 0, sizeof act);

@@ -8,10 +8,10 @@ fn what_cannot_be_stood_before_is_refused() {
     let Some(jdk) = releases().into_iter().next() else {
         return;
     };
-    let Some(refuses) = profiler("REFUSES") else {
+    let Some(honest) = profiler("HONEST") else {
         return;
     };
-    let refuses = format!("profiler={}", refuses.display());
+    let refuses = format!("profiler={},options=refuse", honest.display());
     for (options, said) in [
         ("perturb=1", "profiler is missing"),
         ("profiler=jfr,perturb=x", "perturb=x means nothing"),
