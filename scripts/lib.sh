@@ -124,6 +124,7 @@ STEPS_PASSED=0
 STEPS_FAILED=0
 STEPS_SKIPPED=0
 FAILURES= # what failed, with the part of its log that says why
+FLAKY=    # tests that passed only when they were tried again
 
 # step NAME COMMAND...: runs it, says how long it took, counts it; goes on after a failure so that all of them show.
 # A command that is itself made of steps is counted by its own closing line.
@@ -144,6 +145,7 @@ step() {
         outcome="FAILED (exit code $status)"
         FAILURES+=$(printf '\n---- %s\n' "$name" && why_failed "$log")$'\n'
     fi
+    FLAKY+=$(grep -a '^passed only when tried again: ' "$log" || true)
     count_tests "$log" "$status"
     rm -f "$log"
     printf '==== %s: %s, %d s\n' "$name" "$outcome" "$((SECONDS - began))"
@@ -157,6 +159,47 @@ why_failed() {
     elif ! grep -aE -A 15 '^---- .* stdout ----$|panicked at |^error(\[|:)' "$log" | head -n 120; then
         tail -n 25 "$log"
     fi
+}
+
+# cargo_tests OPTION...: `cargo test` of them; what failed once more, alone and one after the other. These are tests of live JVMs under timers, on machines
+# that may have other work: a test that passes then is named and no failure. One that cannot pass fails again.
+cargo_tests() {
+    local log again status=0 lost=0 passed failed skipped targets target names
+    log=$(mktemp) again=$(mktemp)
+    cargo test "$@" 2>&1 | tee "$log" || status=$?
+    targets=$(sed -n '/^error: [0-9]* targets\? failed:$/,$s/^    `\(-.*\)`$/\1/p' "$log" | sort -u)
+    if [ "$status" != 0 ] && [ -n "$targets" ]; then
+        names=$(sed -n '/^failures:$/,/^test result/s/^    \([A-Za-z0-9_:]*\)$/\1/p' "$log" | sort -u)
+        status=0
+        while read -r target; do
+            printf '\n---- once more, alone: %s\n' "$target"
+            # shellcheck disable=SC2086 # words
+            if try_again "$again" "$target" $names; then
+                printf 'passed only when tried again: %s %s\n' "$target" "$(sed -n 's/^test \(.*\) \.\.\. ok$/\1/p' "$again" | paste -sd ' ')"
+            else
+                status=1
+                lost=$((lost + $(awk '/^test result:/ { f += $6 } END { print f ? f : 1 }' "$again")))
+            fi
+        done <<<"$targets"
+        read -r passed failed skipped < <(awk '/^test result:/ { p += $4; f += $6; s += $8 } END { print p + 0, f + 0, s + 0 }' "$log")
+        printf '%d passed, %d failed, %d skipped\n' "$((passed + failed - lost))" "$lost" "$skipped"
+    fi
+    rm -f "$log" "$again"
+    return "$status"
+}
+
+# try_again LOG TARGET [NAME...]: those tests of a target; all of a target that names none.
+try_again() {
+    local log=$1 target=$2 status=0
+    shift 2
+    # shellcheck disable=SC2086 # words
+    cargo test --locked $target -- --test-threads=1 --exact "$@" 2>&1 | tee "$log" || status=$?
+    if [ "$status" = 0 ] && grep -q '^test result: ok\. 0 passed' "$log"; then
+        # None of the names is its own: it ended without naming any.
+        # shellcheck disable=SC2086 # words
+        cargo test --locked $target 2>&1 | tee "$log" || status=$?
+    fi
+    return "$status"
 }
 
 # Adds what a step's log says of tests: our own closing line, else cargo's result lines, else the step counts as one.
@@ -186,6 +229,7 @@ skip_step() {
 # The closing line, and the exit code that goes with it.
 finish_steps() {
     # Once more, at the end: that is what is seen of a long log.
+    [ -z "$FLAKY" ] || printf '\n%s\n' "$FLAKY"
     [ -z "$FAILURES" ] || printf '\n==== what failed\n%s' "$FAILURES"
     printf '\ntook %d min %d s\n' "$((SECONDS / 60))" "$((SECONDS % 60))"
     printf '%d passed, %d failed, %d skipped\n' "$STEPS_PASSED" "$STEPS_FAILED" "$STEPS_SKIPPED"

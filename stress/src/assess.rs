@@ -15,6 +15,8 @@ use walkfuzz_triage::{
     CrashLog, Death, Ended, Exit, JdkVersion, Kind, KnownIssues, Query, Signal, Signature, classify,
 };
 
+use walkfuzz_walkers::{RemoteMode, RequestStackTrace};
+
 use crate::cell::Cell;
 use crate::launch::NO_WALKER;
 use crate::process::{Finished, MAPS};
@@ -98,6 +100,7 @@ pub fn assess(known: &Known<'_>, folder: &Path, finished: &Finished) -> CellResu
             .minimum
             .at(known.asked, known.ceiling.or(usual_rate(walker))),
         perturbs,
+        torn: RemoteMode::from_name(walker).is_some_and(|mode| !mode.holds()),
         unsampled: known.cell.walker == NO_WALKER,
         frees_nothing: known.cell.collector == "epsilon",
     });
@@ -105,6 +108,10 @@ pub fn assess(known: &Known<'_>, folder: &Path, finished: &Finished) -> CellResu
     match (&finished.said.sampler, &finished.said.unsupported) {
         // What failed has failed, whatever else was said.
         _ if matches!(verdict, Verdict::Fail | Verdict::Known) => {}
+        (Some(complaint), _) if !walked && walker == RequestStackTrace::NAME => {
+            reason = format!("nothing to drive: {complaint}");
+            verdict = Verdict::Outside;
+        }
         (Some(complaint), _) if !walked => {
             reason = format!("the sampler did not start: {complaint}");
             verdict = Verdict::Unknown;

@@ -68,6 +68,10 @@ pub const fn grade(generation: Generation, code: Code) -> (Grade, &'static str) 
             -1 => (Grade::Interesting, "the stack could not be walked"),
             _ => (Grade::Interesting, "the sample never became an event"),
         },
+        Generation::RequestStackTrace => match code.0 {
+            0 => (Grade::Acceptable, "the JVM will walk at a safepoint"),
+            _ => (Grade::Interesting, "the request was refused"),
+        },
     }
 }
 

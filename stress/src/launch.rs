@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use walkfuzz_context::Arch;
 use walkfuzz_jvm::{Collector, Jdk, JvmOptions, escaped};
+use walkfuzz_walkers::RemoteMode;
 
 use crate::cell::Cell;
 use crate::clock::Clock;
@@ -55,6 +56,14 @@ pub fn check(cell: &Cell) -> Result<(), String> {
             "a JVM that nobody samples has no mode and no interval: bare and 10ms stand for them"
                 .to_owned(),
         );
+    }
+    if RemoteMode::from_name(&cell.walker).is_some()
+        && !matches!(cell.mode.as_str(), "guarded" | "churn")
+    {
+        return Err(format!(
+            "{} walks untouched contexts under crash protection: mode guarded or churn",
+            cell.walker
+        ));
     }
     let Some((walker, event, _, oldest)) = recording::WALKERS
         .into_iter()
@@ -294,6 +303,18 @@ mod tests {
         );
         assert_eq!(jfr_time(Duration::from_micros(100)), "100 us");
         assert_eq!(jfr_time(Duration::from_millis(10)), "10 ms");
+    }
+
+    #[test]
+    fn walks_from_outside_go_with_protection_alone() {
+        let says = |mode: &str| {
+            let values = format!("17 g1 default agct-remote-tid {mode} queens none tick 1ms");
+            check(&cell(&values))
+        };
+        assert_eq!((says("guarded"), says("churn")), (Ok(()), Ok(())));
+        for mode in ["bare", "stepped", "perturbed"] {
+            assert!(says(mode).unwrap_err().contains("mode guarded or churn"));
+        }
     }
 
     #[test]

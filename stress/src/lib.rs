@@ -33,6 +33,7 @@ pub mod said;
 pub mod store;
 pub mod subjects;
 mod suite;
+mod torn;
 pub mod verdict;
 
 pub use cell::{Cell, Dimension};

@@ -7,6 +7,7 @@ use walkfuzz_record::{Code, KOfN, ProcessOutcome};
 use crate::grade::{Grade, grade};
 use crate::profile::Minimum;
 use crate::result::{CellFinding, Numbers, ProcessResult, Sampling, Verdict, WorkloadEnd};
+use crate::torn;
 
 /// What a verdict rests on.
 #[derive(Clone, Copy, Debug)]
@@ -25,6 +26,8 @@ pub struct Evidence<'a> {
     pub minimum: Minimum,
     /// Whether the cell perturbs contexts.
     pub perturbs: bool,
+    /// Whether its walker lets threads run on: its walks count as perturbed, and faults among them are to be expected.
+    pub torn: bool,
     /// Whether nobody samples: there is only the program to judge.
     pub unsampled: bool,
     /// Whether its collector frees nothing, so that memory runs out sooner or later.
@@ -51,7 +54,14 @@ pub fn judge(evidence: &Evidence<'_>) -> (Verdict, String) {
                 .numbers
                 .map_or(0, |numbers| numbers.untouched.walks);
             let bound = KOfN::new(0, walks).interval().high * 1e6;
-            let reason = format!("0 crashes in {walks} walks: under {bound:.2} per million (95 %)");
+            let mut reason =
+                format!("0 crashes in {walks} walks: under {bound:.2} per million (95 %)");
+            if let Some(torn) = evidence.numbers.filter(|_| evidence.torn) {
+                reason = format!(
+                    "the JVM survived {}; {reason}",
+                    torn::words(&torn.perturbed)
+                );
+            }
             (Verdict::Pass, reason)
         }
     }
@@ -170,6 +180,11 @@ fn doubt(evidence: &Evidence<'_>) -> Option<String> {
     if let Some(reason) = vacuous(evidence).filter(|_| !evidence.unsampled) {
         return Some(reason);
     }
+    if let Some(numbers) = evidence.numbers.filter(|_| evidence.torn)
+        && let Some(reason) = torn::doubt(&numbers.perturbed, evidence.minimum.walks / 2)
+    {
+        return Some(reason);
+    }
     if evidence.tells && !evidence.workload.done && !natural_end {
         return Some("the program ended without saying that it is done".to_owned());
     }
@@ -235,6 +250,7 @@ mod tests {
         workload: WorkloadEnd,
         findings: Vec<CellFinding>,
         perturbs: bool,
+        torn: bool,
         unsampled: bool,
         frees_nothing: bool,
     }
@@ -257,6 +273,7 @@ mod tests {
                 },
                 findings: Vec::new(),
                 perturbs: false,
+                torn: false,
                 unsampled: false,
                 frees_nothing: false,
             }
@@ -281,6 +298,7 @@ mod tests {
                     frames: 0.2,
                 },
                 perturbs: self.perturbs,
+                torn: self.torn,
                 unsampled: self.unsampled,
                 frees_nothing: self.frees_nothing,
             })
@@ -438,6 +456,41 @@ mod tests {
         case.perturbs = true;
         case.outcome = ProcessOutcome::CrashInWalk;
         assert_eq!(case.judged().0, Verdict::Outside);
+    }
+
+    #[test]
+    fn walks_of_running_threads_fault_and_the_jvm_survives() {
+        let torn = |walks, faults, wrong_frames| {
+            let mut case = Case::good();
+            case.torn = true;
+            case.numbers.as_mut().unwrap().perturbed = WalkCounts {
+                walks,
+                faults,
+                wrong_frames,
+                ..WalkCounts::default()
+            };
+            case
+        };
+        let (verdict, reason) = torn(100_000, 50, 12_000).judged();
+        assert_eq!(verdict, Verdict::Pass);
+        assert_eq!(
+            reason,
+            "the JVM survived 50 faults in 100000 walks of running threads (500 per million; first measured: 592 of 808000, 733 per \
+             million), 12000 silently different (12.0 %); 0 crashes in 100000 walks: under 29.96 per million (95 %)"
+        );
+        for (walks, faults, wrong, why) in [
+            (499, 9, 9, "500 are needed"),
+            (5_000, 0, 0, "as if the threads had waited"),
+            (100_000, 0, 9, "some are to be expected"),
+        ] {
+            let (verdict, reason) = torn(walks, faults, wrong).judged();
+            assert!(reason.contains(why), "{reason}");
+            assert_eq!(verdict, Verdict::Unknown);
+        }
+        assert_eq!(torn(5_000, 0, 9).judged().0, Verdict::Pass);
+        let mut crashed = torn(100_000, 50, 12_000);
+        crashed.outcome = ProcessOutcome::CrashAfterRecovery;
+        assert_eq!(crashed.judged().0, Verdict::Fail);
     }
 
     #[test]

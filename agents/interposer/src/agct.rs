@@ -34,9 +34,7 @@ pub(crate) enum Difference {
     Same,
     /// No frames any more.
     Lost,
-    /// Frames where there were none.
-    Gained,
-    /// Other frames, and nothing says so.
+    /// Other frames, or frames where there were none: nothing says so.
     Other,
 }
 
@@ -45,7 +43,7 @@ impl Told {
     pub(crate) fn beside(&self, untouched: &Told) -> Difference {
         match (untouched.code > 0, self.code > 0) {
             (true, false) => Difference::Lost,
-            (false, true) => Difference::Gained,
+            (false, true) => Difference::Other,
             (true, true) if (self.code, self.hash) != (untouched.code, untouched.hash) => {
                 Difference::Other
             }
@@ -123,7 +121,7 @@ mod tests {
         assert_eq!(told(5, 1).beside(&frames), Difference::Same);
         assert_eq!(told(5, 2).beside(&frames), Difference::Other);
         assert_eq!(told(-5, 1).beside(&frames), Difference::Lost);
-        assert_eq!(frames.beside(&told(-5, 0)), Difference::Gained);
+        assert_eq!(frames.beside(&told(-5, 0)), Difference::Other);
         assert_eq!(told(-3, 0).beside(&told(-5, 7)), Difference::Same);
     }
 }

@@ -39,8 +39,8 @@ pub(crate) struct Interposer {
     /// One in the process that it was made in, zero in forked copies of it.
     pub(crate) original: &'static AtomicU32,
     pub(crate) tools: Tools,
-    /// Signals that were passed on as they were, to threads that are not known.
-    pub(crate) passed: AtomicU64,
+    /// Signals that came.
+    pub(crate) came: AtomicU64,
 }
 
 /// Belongs to who has the turn.
@@ -195,7 +195,6 @@ unsafe fn walk(
     let near = signal.slot.near_misses().wrapping_sub(near_before);
     lane.add(Counter::NearMisses, near);
     lane.add(Counter::SelfProtected, actions::dealt_with().into());
-    lane.add(Counter::AgctWalks, told.is_some().into());
     (outcome, told)
 }
 
@@ -216,7 +215,6 @@ fn compare(lane: &Lane, before: Option<Told>, told: Option<Told>) {
     match told.beside(&before) {
         Difference::Same => {}
         Difference::Lost => lane.add(Counter::AgctLost, 1),
-        Difference::Gained => lane.add(Counter::AgctGained, 1),
         Difference::Other => lane.add(Counter::AgctOther, 1),
     }
 }
@@ -235,6 +233,7 @@ pub(crate) unsafe extern "C" fn on_signal(
         let Some(interposer) = Interposer::current() else {
             return handler.run(number, info, context);
         };
+        interposer.came.fetch_add(1, Relaxed);
         let errno = *libc::__errno_location();
         let tid = libc::gettid();
         if let Some(_turn) = Turn::take(tid) {
@@ -250,7 +249,6 @@ pub(crate) unsafe extern "C" fn on_signal(
                 };
                 interposer.take(&signal, tid.cast_unsigned());
             } else {
-                interposer.passed.fetch_add(1, Relaxed);
                 handler.run(number, info, context);
             }
         }

@@ -68,7 +68,7 @@ pub(crate) fn write_counters(interposer: &Interposer) {
     };
     for (counter, now) in [
         (Counter::Drops, turn::dropped()),
-        (Counter::PassedOn, interposer.passed.load(Relaxed)),
+        (Counter::Requested, interposer.came.load(Relaxed)),
     ] {
         lane.add(counter, now.saturating_sub(lane.counter(counter)));
     }

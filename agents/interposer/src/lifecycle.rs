@@ -18,7 +18,7 @@ use walkfuzz_jvm::check::inspect;
 use walkfuzz_jvm::{HostError, HostJvm, JvmError, Jvmti, Libjvm};
 use walkfuzz_record::{Generation, RecordError, Recorder, WalkerInfo};
 use walkfuzz_symbols::Modules;
-use walkfuzz_vmstructs::{LiveMemory, Maps, Perturber, Span, java_threads};
+use walkfuzz_vmstructs::{Maps, Perturber, Span};
 
 use crate::actions;
 use crate::checkpoint::Checkpoint;
@@ -152,7 +152,7 @@ unsafe fn go(jvmti: Jvmti, env: *mut JNIEnv, prepared: Prepared) -> Result<(), R
         .require_size("JavaThread")
         .map_err(|error| HostError::Structures(error.to_string()))?;
     let checkpoint = Checkpoint::new(&prepared.writable, &maps, size as usize);
-    let own = own_java_thread(&vm)?;
+    let own = vm.own_java_thread().ok_or(Refusal::NoIdentity)?;
     ENV_OFFSET.store((env as u64).wrapping_sub(own), Release);
     threads::add(own)?;
     let interposer = Interposer {
@@ -162,7 +162,7 @@ unsafe fn go(jvmti: Jvmti, env: *mut JNIEnv, prepared: Prepared) -> Result<(), R
         perturb: prepared.options.perturb,
         original: wiped_in_copies()?,
         tools: Tools::new(checkpoint),
-        passed: AtomicU64::new(0),
+        came: AtomicU64::new(0),
     };
     let interposer = interposer.publish();
     for event in [
@@ -174,16 +174,6 @@ unsafe fn go(jvmti: Jvmti, env: *mut JNIEnv, prepared: Prepared) -> Result<(), R
     }
     keeper::start(interposer, vm)?;
     Ok(())
-}
-
-/// The calling thread's `JavaThread`.
-fn own_java_thread(vm: &HostJvm) -> Result<u64, Refusal> {
-    let (known, _) = java_threads(&vm.hotspot, &LiveMemory::new())
-        .map_err(|error| HostError::Structures(error.to_string()))?;
-    // SAFETY: no arguments.
-    let here = unsafe { libc::gettid() };
-    let own = known.iter().find(|thread| thread.tid.0 == here);
-    own.map(|own| own.address.0).ok_or(Refusal::NoIdentity)
 }
 
 unsafe extern "system" fn vm_init(_: *mut jvmtiEnv, env: *mut JNIEnv, _: jthread) {

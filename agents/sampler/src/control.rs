@@ -94,7 +94,13 @@ pub(crate) fn remove_current() {
         running.ended.add(&ended);
     }
     threads::remove(thread);
+    let remote = running
+        .as_ref()
+        .and_then(|running| running.sampler.remote.as_ref());
     drop(running);
+    if let Some(remote) = remote {
+        remote.await_end_of(thread);
+    }
     // Signals that are under way find nobody from here on.
     protect::unregister(thread);
 }
@@ -130,6 +136,9 @@ pub(crate) fn end() -> bool {
     Sampler::retire();
     drop(control);
     let sampler = running.sampler;
+    if let Some(remote) = &sampler.remote {
+        remote.stop();
+    }
     // A handler that is preempted may take its time; one that never ends must not stop the JVM from ending.
     let began = Instant::now();
     while keeper::handlers_at_work(sampler) && began.elapsed() < Duration::from_secs(1) {

@@ -11,6 +11,7 @@
 //! How the parts work together:
 //! - JVMTI's events tell which threads there are (`threads`) and make method ids, without which AsyncGetCallTrace gives no frames;
 //! - clocks (`clock`) send signals, whose handler (`signals`) walks (`sampler`), under crash protection (`protect`) or bare;
+//! - where walks are made from outside (`remote`), the handler waits for them, or lets them run after it;
 //! - the first fault at each place becomes a capsule (`capsules`), of copies that the handler made;
 //! - the keeper (`keeper`) stops the clocks of threads that wait, accounts for CPU time, makes clocks anew.
 //!
@@ -18,6 +19,7 @@
 
 mod arch;
 mod capsules;
+mod chosen;
 mod clock;
 mod control;
 mod errno;
@@ -28,6 +30,7 @@ mod planted;
 mod protect;
 #[cfg(test)]
 mod quiet_tests;
+mod remote;
 mod sampler;
 mod signals;
 mod summary;
@@ -38,6 +41,7 @@ use std::ffi::{CStr, c_char, c_void};
 
 use jvmti_bindings::sys::jni::JavaVM;
 
+pub use chosen::WalkerChoice;
 pub use clock::{Clock, kernel_tick_hz};
 pub use options::{Choice, OptionError, Options, Plant, Wanted};
 pub use summary::SCHEMA;

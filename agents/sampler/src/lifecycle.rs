@@ -16,17 +16,19 @@ use jvmti_bindings::sys::jvmti::{
 use walkfuzz_guard::{Guard, GuardError, GuardOptions, wiped_in_copies};
 use walkfuzz_jvm::check::inspect;
 use walkfuzz_jvm::{HostError, HostJvm, JvmError, Jvmti, Libjvm, java_thread_of};
-use walkfuzz_record::{Generation, RecordError, Recorder, WalkerInfo};
+use walkfuzz_record::{RecordError, Recorder};
 use walkfuzz_symbols::Modules;
 use walkfuzz_vmstructs::{LiveMemory, Perturber, java_threads};
-use walkfuzz_walkers::Agct;
+use walkfuzz_walkers::{Agct, RemoteError, RemoteFacts};
 
 use crate::capsules::{self, Surroundings};
+use crate::chosen::{self, NoRequest, WalkerChoice};
 use crate::clock::{self, Clock};
 use crate::control;
 use crate::keeper;
 use crate::options::{OptionError, Options, Wanted};
 use crate::planted::Planted;
+use crate::remote::{self, RemoteSampling};
 use crate::sampler::{Sampler, Sampling};
 use crate::signals::{self, SignalError};
 use crate::threads::{self, Identity};
@@ -60,6 +62,10 @@ pub(crate) enum Refusal {
     System(#[from] std::io::Error),
     #[error("this JVM does not say which thread is which")]
     NoIdentity,
+    #[error(transparent)]
+    Remote(#[from] RemoteError),
+    #[error(transparent)]
+    NoRequest(#[from] NoRequest),
 }
 
 /// What was made before the JVM has started.
@@ -154,14 +160,13 @@ unsafe fn prepare(vm: *mut JavaVM, options: Options) -> Result<(Jvmti, Prepared)
         let module = modules.by_name("libjvm.so")?;
         Some(inspect(&module.path).ok()?.identity)
     });
-    let walker = WalkerInfo {
-        name: "agct".to_owned(),
-        generation: Generation::Agct,
-        version: version.clone(),
-    };
+    if options.walker == WalkerChoice::Request {
+        chosen::requester(jvmti)?;
+    }
+    let walkers = options.walker.recorded(&version);
     let record = walkfuzz_record::Options {
         lanes: options.lanes,
-        walkers: vec![walker],
+        walkers,
         jvm_build_id: build_id.unwrap_or_default(),
         jvm_version: version,
         tick_hz: walkfuzz_walkers::tick_hz(),
@@ -218,9 +223,23 @@ unsafe fn go(jvmti: Jvmti, env: *mut JNIEnv, prepared: Prepared) -> Result<(), R
     let function = prepared.libjvm.symbol(c"AsyncGetCallTrace")?;
     // SAFETY: this JVM's own; ClassLoad is listened to, and the ids are made.
     let agct = unsafe { Agct::new(function) };
-    let walker = match options.plant {
-        Some(plant) => Sampling::Other(Box::leak(Box::new(Planted::new(agct, plant)))),
-        None => Sampling::Agct(agct),
+    let walker = match (options.plant, options.walker) {
+        (_, WalkerChoice::Request) => {
+            Sampling::Other(Box::leak(Box::new(chosen::requester(jvmti)?)))
+        }
+        (Some(plant), _) => Sampling::Other(Box::leak(Box::new(Planted::new(agct, plant)))),
+        (None, _) => Sampling::Agct(agct),
+    };
+    let remote = match options.walker {
+        WalkerChoice::Agct | WalkerChoice::Request => None,
+        WalkerChoice::Remote(mode) => {
+            let threads = ThreadSearch::new(vm.hotspot.threads());
+            let own = vm.own_java_thread().ok_or(Refusal::NoIdentity)?;
+            // SAFETY: this JVM's own function; a thread in JVMTI's callback is in native code.
+            let facts = unsafe { RemoteFacts::find(function, env.cast(), own, threads)? };
+            let hz = prepared.recorder.tick_hz();
+            Some(RemoteSampling::new(facts, mode, hz))
+        }
     };
     let perturber = (options.perturb > 0).then(|| Perturber::new(options.seed));
     let sampler = Sampler::new(
@@ -230,6 +249,7 @@ unsafe fn go(jvmti: Jvmti, env: *mut JNIEnv, prepared: Prepared) -> Result<(), R
         walker,
         wiped_in_copies()?,
         perturber,
+        remote,
     );
     if guarded {
         capsules::prepare();
@@ -248,6 +268,7 @@ unsafe fn go(jvmti: Jvmti, env: *mut JNIEnv, prepared: Prepared) -> Result<(), R
         };
         capsules::start(sampler, surroundings)?;
     }
+    remote::start(sampler)?;
     keeper::start(sampler, vm)?;
     Ok(())
 }
@@ -259,11 +280,7 @@ unsafe fn meet_all(jvmti: Jvmti, env: *mut JNIEnv, vm: &HostJvm) -> Result<(), R
     let mut control = control::lock();
     let (known, _) = java_threads(&vm.hotspot, &LiveMemory::new())
         .map_err(|error| HostError::Structures(error.to_string()))?;
-    // SAFETY: no arguments.
-    let here = unsafe { libc::gettid() };
-    let own = known.iter().find(|thread| thread.tid.0 == here);
-    let offset = own
-        .map(|own| (env as u64).wrapping_sub(own.address.0))
+    let offset = Some((env as u64).wrapping_sub(vm.own_java_thread().ok_or(Refusal::NoIdentity)?))
         .filter(|offset| (1..1 << 16).contains(offset))
         .ok_or(Refusal::NoIdentity)?;
     ENV_OFFSET.store(offset as u32, Release);

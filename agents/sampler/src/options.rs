@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use walkfuzz_jvm::unescaped;
 
+use crate::chosen::{WALKERS, WalkerChoice};
 use crate::clock::Clock;
 
 /// The keys, as messages name them.
@@ -44,6 +45,8 @@ pub struct Options {
     pub interval: Duration,
     /// Which threads.
     pub choice: Choice,
+    /// The code under test.
+    pub walker: WalkerChoice,
     /// Whether the walker is called under crash protection.
     pub guard: bool,
     /// Single steps after each sample in Java code.
@@ -100,6 +103,9 @@ pub enum OptionError {
     /// A key that must be there is missing.
     #[error("record=PATH is missing: there is nowhere to write to")]
     NoRecord,
+    /// A walker that walks from outside cannot do this.
+    #[error("walker={0} goes with guard=on and untouched samples alone: leave out {1}")]
+    Unfit(&'static str, &'static str),
     /// A `%` without meaning.
     #[error("{0} has a % that is neither %2C, %3D, %25 nor %p")]
     Escape(String),
@@ -114,6 +120,7 @@ impl Options {
             clocks: vec![Clock::Timer],
             interval: Duration::from_millis(10),
             choice: Choice::All,
+            walker: WalkerChoice::Agct,
             guard: true,
             steps: 0,
             depth: 128,
@@ -151,6 +158,17 @@ impl Wanted {
         if options.record.as_os_str().is_empty() {
             return Err(OptionError::NoRecord);
         }
+        if let WalkerChoice::Remote(mode) = options.walker {
+            let unfit = [
+                ("guard=off", !options.guard),
+                ("steps", options.steps != 0),
+                ("perturb", options.perturb != 0),
+                ("plant", options.plant.is_some()),
+            ];
+            if let Some((key, _)) = unfit.into_iter().find(|(_, given)| *given) {
+                return Err(OptionError::Unfit(mode.name(), key));
+            }
+        }
         Ok(Wanted::Sample(Box::new(options)))
     }
 }
@@ -184,8 +202,9 @@ impl Options {
             "choose" => {
                 self.choice = choice(value).ok_or_else(|| wrong("all, one or random:N"))?;
             }
-            "walker" if value == "agct" => {}
-            "walker" => return Err(wrong("agct")),
+            "walker" => {
+                self.walker = WalkerChoice::from_name(value).ok_or_else(|| wrong(WALKERS))?
+            }
             "guard" => self.guard = switch(value).ok_or_else(|| wrong("on or off"))?,
             "timing" => self.timing = switch(value).ok_or_else(|| wrong("on or off"))?,
             "steps" => self.steps = number(0, 1 << 20, "a number up to 1048576")? as u32,

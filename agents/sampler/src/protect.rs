@@ -11,7 +11,7 @@ use walkfuzz_guard::{Alarm, GuardSlot, register_thread, unregister_thread, with_
 use crate::threads::{PLACES, Thread};
 
 /// A walk that takes longer has hung.
-const HANG: Duration = Duration::from_secs(1);
+pub(crate) const HANG: Duration = Duration::from_secs(1);
 
 /// The alarm of a thread. Touched by the thread itself only.
 struct Place {

@@ -120,6 +120,7 @@ fn stage(
         Sampling::Other(&Nothing),
         original,
         None,
+        None,
     )
     .publish();
     signals::install(&[(Clock::Tick, libc::SIGPROF)]).unwrap();

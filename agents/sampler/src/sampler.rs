@@ -12,15 +12,16 @@ use walkfuzz_jvm::HostFacts;
 use walkfuzz_record::{Code, Counter, Generation, Lane, Recorder, WalkOutcome, WalkerId};
 use walkfuzz_vmstructs::{CodeMap, Perturber};
 use walkfuzz_walkers::{
-    Agct, Call, Start, ThreadHandle, TraceBuffer, Walker, walk_bare, walk_guarded,
+    Agct, Call, Start, ThreadHandle, TraceBuffer, Walked, Walker, walk_bare, walk_guarded,
 };
 
 use crate::capsules;
 use crate::options::Options;
+use crate::remote::RemoteSampling;
 use crate::threads::Thread;
 use crate::timing::Timing;
 
-/// The only walker of a sampling.
+/// The walker of a sampling.
 pub(crate) const WALKER: WalkerId = WalkerId(0);
 
 static CURRENT: AtomicPtr<Sampler> = AtomicPtr::new(std::ptr::null_mut());
@@ -37,6 +38,8 @@ pub(crate) struct Sampler {
     /// What code lies where; replaced by the keeper.
     pub(crate) code: AtomicPtr<CodeMap>,
     pub(crate) perturber: Option<Perturber>,
+    /// Who walks samples from outside.
+    pub(crate) remote: Option<RemoteSampling>,
     /// Where handlers are timed.
     pub(crate) timing: Option<Timing>,
     /// Whether walks are made under the guard.
@@ -99,12 +102,24 @@ impl Walker for Sampling {
 }
 
 /// What a walk is made with. Belongs to who holds the lane of its number.
-struct Bench(UnsafeCell<Tools>);
+pub(crate) struct Bench(UnsafeCell<Tools>);
 
-struct Tools {
-    trace: Box<TraceBuffer>,
-    fault: Fault,
-    scratch: Box<ucontext_t>,
+pub(crate) struct Tools {
+    pub(crate) trace: Box<TraceBuffer>,
+    pub(crate) fault: Fault,
+    pub(crate) scratch: Box<ucontext_t>,
+}
+
+impl Tools {
+    pub(crate) fn new() -> Self {
+        // SAFETY: all-zero is a valid ucontext_t.
+        let scratch = unsafe { Box::new(std::mem::zeroed()) };
+        Self {
+            trace: TraceBuffer::new(),
+            fault: Fault::NONE,
+            scratch,
+        }
+    }
 }
 
 // SAFETY: the lane's claim gives a bench to one handler at a time.
@@ -138,17 +153,9 @@ impl Sampler {
         walker: Sampling,
         original: &'static AtomicU32,
         perturber: Option<Perturber>,
+        remote: Option<RemoteSampling>,
     ) -> Self {
-        let bench = || {
-            // SAFETY: all-zero is a valid ucontext_t.
-            let scratch = unsafe { Box::new(std::mem::zeroed()) };
-            let trace = TraceBuffer::new();
-            Bench(UnsafeCell::new(Tools {
-                trace,
-                fault: Fault::NONE,
-                scratch,
-            }))
-        };
+        let bench = || Bench(UnsafeCell::new(Tools::new()));
         Self {
             benches: (0..recorder.lanes()).map(|_| bench()).collect(),
             guarded: options.guard,
@@ -160,6 +167,7 @@ impl Sampler {
             original,
             code: AtomicPtr::new(Box::into_raw(Box::default())),
             perturber,
+            remote,
             strays: AtomicU64::new(0),
             drops: AtomicU64::new(0),
             turned_away: AtomicU64::new(0),
@@ -220,11 +228,10 @@ impl Sampler {
 
     /// A free lane and its bench. Signal-safe.
     #[inline]
-    fn claim(&self, thread: &Thread) -> Option<(&Lane, &Bench)> {
+    pub(crate) fn claim(&self, tid: u32) -> Option<(&Lane, &Bench)> {
         // Lane 0 is the keeper's. A thread comes back to the same lane, whose words its core still has; handlers on top of it and
         // threads that share it look further.
         let lanes = self.recorder.lanes();
-        let tid = thread.tid.load(Relaxed).cast_unsigned();
         let first = tid % (lanes - 1);
         (0..lanes - 1).find_map(|step| {
             let index = 1 + (first + step) % (lanes - 1);
@@ -261,7 +268,7 @@ impl Sampler {
         } else {
             None
         };
-        let Some((lane, bench)) = self.claim(thread) else {
+        let Some((lane, bench)) = self.claim(thread.tid.load(Relaxed).cast_unsigned()) else {
             self.drops.fetch_add(1, Relaxed);
             return sampled;
         };
@@ -284,9 +291,17 @@ impl Sampler {
         // SAFETY: the handler's context.
         let untouched = unsafe { read_registers(context) };
         let kind = self.kind(untouched.pc().0);
+        if let (Some(remote), Some(slot)) = (&self.remote, slot) {
+            // SAFETY: the handler's context, the thread's slot, the lane that is ours.
+            sampled.walking +=
+                unsafe { remote.meet(self, thread, slot, lane, context, (&untouched, kind)) };
+            lane.release();
+            return sampled;
+        }
         lane.begin_walk(index, WALKER, &untouched, &untouched, kind);
         // SAFETY: the context is the handler's, the lane open for this walk.
-        sampled.walking += unsafe { self.walk(thread, slot, lane, tools, context, true) };
+        let walked = unsafe { self.walk(thread, slot, lane, tools, context, true) };
+        sampled.walking += walked.map_or(0, |walked| walked.ticks);
         if let Some(perturber) = &self.perturber
             && sampled.in_java
             && cause == Cause::Sample
@@ -312,8 +327,8 @@ impl Sampler {
                     );
                     lane.mark_perturbed();
                     // SAFETY: as above.
-                    sampled.walking +=
-                        unsafe { self.walk(thread, slot, lane, tools, scratch, false) };
+                    let walked = unsafe { self.walk(thread, slot, lane, tools, scratch, false) };
+                    sampled.walking += walked.map_or(0, |walked| walked.ticks);
                 },
             );
         }
@@ -321,12 +336,12 @@ impl Sampler {
         sampled
     }
 
-    /// The call itself, in a lane where it stands open. Returns the ticks that it took.
+    /// The call itself, in a lane where it stands open. `None` if there is no call to make.
     ///
     /// # Safety
     /// `context` is the handler's, `untouched`, or a copy of it; `slot` is the calling thread's.
     #[inline(always)] // As `Sampling`.
-    unsafe fn walk(
+    pub(crate) unsafe fn walk(
         &self,
         thread: &Thread,
         slot: Option<&GuardSlot>,
@@ -334,16 +349,13 @@ impl Sampler {
         tools: &mut Tools,
         context: *mut ucontext_t,
         untouched: bool,
-    ) -> u64 {
-        let handle = ThreadHandle {
-            env: thread.env.load(Relaxed) as *mut _,
-            tid: thread.tid.load(Relaxed),
-        };
+    ) -> Option<Walked> {
+        let handle = thread.handle();
         let depth = self.options.depth;
         let start = Start::Context(context.cast());
-        let Some(call) = self.walker.prepare(&mut tools.trace, depth, handle, start) else {
-            return 0;
-        };
+        let call = self
+            .walker
+            .prepare(&mut tools.trace, depth, handle, start)?;
         // SAFETY: the caller's promise.
         let walked = unsafe {
             match slot {
@@ -365,6 +377,6 @@ impl Sampler {
         if walked.near_misses != 0 {
             lane.add(Counter::NearMisses, u64::from(walked.near_misses));
         }
-        walked.ticks
+        Some(walked)
     }
 }

@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use crate::clock::{self, Clock, SIGNALS};
 use crate::control::Running;
+use crate::remote::{RemoteSampling, RemoteSummary};
 use crate::timing::TimingSummary;
 
 /// The version of the file's fields.
@@ -57,6 +58,8 @@ pub(crate) struct Summary {
     handlers_kept: bool,
     /// Handlers without their walks; null unless `timing=on`.
     handler: Option<TimingSummary>,
+    /// Walks from outside; null unless the walker makes such.
+    remote: Option<RemoteSummary>,
     /// CONFIG_HZ.
     kernel_tick_hz: Option<f64>,
     guard: bool,
@@ -99,6 +102,7 @@ impl Summary {
                 .timing
                 .as_ref()
                 .and_then(|timing| timing.summary(walkfuzz_walkers::tick_hz())),
+            remote: sampler.remote.as_ref().map(RemoteSampling::summary),
             kernel_tick_hz: clock::kernel_tick_hz(),
             guard: options.guard,
             steps: options.steps,

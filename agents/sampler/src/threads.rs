@@ -11,6 +11,7 @@ use std::sync::atomic::{
 };
 
 use walkfuzz_guard::GuardSlot;
+use walkfuzz_walkers::ThreadHandle;
 
 use crate::arch;
 use crate::clock::CLOCKS;
@@ -121,6 +122,15 @@ impl Thread {
         self.env.store(who.env, Relaxed);
         self.java_thread.store(who.java_thread, Relaxed);
         self.tid.store(who.tid, Relaxed);
+    }
+
+    /// How walkers name it.
+    #[inline]
+    pub(crate) fn handle(&self) -> ThreadHandle {
+        ThreadHandle {
+            env: self.env.load(Relaxed) as *mut _,
+            tid: self.tid.load(Relaxed),
+        }
     }
 
     /// Its place, which tells it apart from other live ones.

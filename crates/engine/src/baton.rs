@@ -16,10 +16,9 @@ use std::cell::UnsafeCell;
 use std::ffi::c_void;
 use std::sync::atomic::{AtomicI64, AtomicPtr, AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-use walkfuzz_guard::{read_registers, set_trap_flag};
+use walkfuzz_guard::{futex, read_registers, set_trap_flag};
 
 use crate::arch;
-use crate::futex;
 use crate::worker::{Workers, sample_after};
 
 /// Nobody's turn: all workers run.

@@ -14,7 +14,6 @@ mod baton;
 mod error;
 mod freeze;
 mod frozen;
-mod futex;
 mod held_stack;
 mod live;
 mod moment;

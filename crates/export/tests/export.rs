@@ -33,6 +33,7 @@ fn finding(perturbation: &str) -> Finding {
             code_name: None,
             address: None,
             detail: None,
+            contradiction: None,
         },
         registers: Default::default(),
         site: Some(FaultSite {

@@ -35,7 +35,7 @@
 //! | the fault | what happens |
 //! |---|---|
 //! | at a load of [`read_checked`] or [`read_word`] | the read fails, nothing else |
-//! | in a guarded call, at a [SafeFetch](set_safefetch) instruction | the JVM's handler resumes it: a near miss, counted |
+//! | in a guarded call, at a [SafeFetch](set_safefetch) instruction | the JVM's handler ([or the guard](GuardSlot::ask_jvm)) resumes it: a near miss, counted |
 //! | in a guarded call, in the JVM's handler that was asked | the call's fault, marked [`Fault::in_jvm_handler`] |
 //! | in a guarded call, SIGTRAP that the [guarded trap hook](TrapScope::Guarded) takes | the call goes on |
 //! | SIGTRAP that the [breakpoint hook](set_breakpoint_hook) takes, anywhere | the thread goes on; asked before the trap hooks |
@@ -68,6 +68,7 @@ mod checked_read;
 mod error;
 mod fault;
 mod fault_hook;
+pub mod futex;
 mod handler;
 mod install;
 mod kept_stack;
@@ -94,7 +95,10 @@ pub use safefetch::{
     JvmHandler, SAFEFETCH_SITES, SafeFetchSite, set_jvm_handler, set_poison_page, set_safefetch,
 };
 pub use slot::{GuardSlot, SLOTS};
-pub use thread::{after_fork_in_child, reap_dead_threads, register_thread, unregister_thread};
+pub use thread::{
+    after_fork_in_child, reap_dead_threads, register_thread, take_fault_signals_only,
+    unregister_thread,
+};
 pub use trap::{BreakpointHook, TrapHook, TrapScope, set_breakpoint_hook, set_trap_hook};
 pub use ucontext::{
     copy_context, has_trap_flag, read_pc, read_registers, register_offsets, set_trap_flag,

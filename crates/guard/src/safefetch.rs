@@ -109,7 +109,7 @@ pub(crate) unsafe fn resume(
     };
     let handler = JVM_HANDLER.load(Acquire);
     // SAFETY: the handler's argument.
-    if handler == 0 || unsafe { is_in_poison_page(info) } {
+    if handler == 0 || !slot.asks_jvm.load(Relaxed) || unsafe { is_in_poison_page(info) } {
         // SAFETY: this is what the JVM would do.
         unsafe { arch::set_pc(uc, continuation) };
     } else {

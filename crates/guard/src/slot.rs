@@ -4,7 +4,7 @@
 //! interrupt it, so relaxed atomics are enough: the order that matters is program order. Other threads look only at
 //! the table of owners.
 
-use core::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering::*};
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, AtomicUsize, Ordering::*};
 
 use libc::pid_t;
 use walkfuzz_context::Sp;
@@ -53,6 +53,8 @@ pub struct GuardSlot {
     pub(crate) mapping: AtomicUsize,
     /// What the thread had before: given back by `unregister_thread`.
     pub(crate) replaced: Lane,
+    /// See [`GuardSlot::ask_jvm`].
+    pub(crate) asks_jvm: AtomicBool,
 }
 
 // The trampolines read and write these as plain words.
@@ -82,6 +84,7 @@ impl GuardSlot {
             lanes: [const { Lane::new() }; LANES],
             mapping: AtomicUsize::new(0),
             replaced: Lane::new(),
+            asks_jvm: AtomicBool::new(true),
         }
     }
 
@@ -116,6 +119,15 @@ impl GuardSlot {
         self.recoveries.load(Relaxed)
     }
 
+    /// Whether the JVM's handler is asked at SafeFetch instructions, as it is unless this says no. On a thread that passes for another one it must
+    /// not be: it would take the fault for the other's. The guard then resumes the load by itself. Returns what was said before.
+    #[inline]
+    pub fn ask_jvm(&self, asks: bool) -> bool {
+        let before = self.asks_jvm.load(Relaxed);
+        self.asks_jvm.store(asks, Relaxed);
+        before
+    }
+
     /// Thread id of the owner.
     #[must_use]
     pub fn owner(&self) -> i32 {
@@ -136,6 +148,7 @@ impl GuardSlot {
         self.lane.store(0, Relaxed);
         self.asking_call.store(0, Relaxed);
         self.ticked_call.store(0, Relaxed);
+        self.asks_jvm.store(true, Relaxed);
     }
 
     pub(crate) fn owner_cell(&self) -> &'static AtomicI32 {

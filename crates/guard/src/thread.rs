@@ -7,7 +7,9 @@ use core::sync::atomic::Ordering::*;
 
 use libc::pid_t;
 
+use crate::action::FAULT_SIGNALS;
 use crate::error::GuardError;
+use crate::install;
 use crate::mask::AllSignalsBlocked;
 use crate::slot::{self, CHANGING_HANDS, FREE, GuardSlot, SLOTS, this_thread};
 use crate::stack::{self, SMALLEST_KEPT};
@@ -64,6 +66,19 @@ pub fn unregister_thread() -> Result<(), GuardError> {
     }
     slot.owner_cell().store(FREE, Release);
     Ok(())
+}
+
+/// Blocks all signals on the calling thread but those of faults and the alarm's: no other handler then comes in between.
+pub fn take_fault_signals_only() {
+    // SAFETY: plain data, written before it is read.
+    unsafe {
+        let mut mask = core::mem::zeroed();
+        libc::sigfillset(&mut mask);
+        for signal in FAULT_SIGNALS.into_iter().chain(install::alarm_signal()) {
+            libc::sigdelset(&mut mask, signal);
+        }
+        libc::pthread_sigmask(libc::SIG_SETMASK, &mask, core::ptr::null_mut());
+    }
 }
 
 /// Frees the slots of threads that ended without [`unregister_thread`]; returns how many. Happens by itself when the

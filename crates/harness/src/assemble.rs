@@ -7,8 +7,8 @@ use walkfuzz_context::codec::perturbation_to_bytes;
 use walkfuzz_context::{Arch, Batch, DepthLimit, Grade, Perturbation, Registers, Tier, Witness};
 use walkfuzz_engine::Moment;
 use walkfuzz_record::finding::{
-    FaultSite, FindingBlob, FindingCapsule, FindingInput, FindingOutcome, FindingRegisters,
-    KnownMatch, Portability, Reliability, hex, hex_bytes,
+    FaultSite, FindingBlob, FindingCapsule, FindingContradiction, FindingInput, FindingOutcome,
+    FindingRegisters, KnownMatch, Portability, Reliability, hex, hex_bytes,
 };
 use walkfuzz_record::{
     Finding, FindingVerdict, Generation, KOfN, OutcomeKind, ProcessOutcome, Record, RunFacts,
@@ -18,6 +18,7 @@ use walkfuzz_symbols::short_name;
 use walkfuzz_triage::{CrashLog, Ended, JdkVersion, KnownIssues, Query, Signal, Signature};
 use walkfuzz_walkers::Walker;
 
+use crate::contradicted;
 use crate::describe::code_at;
 use crate::examine::{Examined, Suspect};
 use crate::replay;
@@ -30,6 +31,7 @@ pub(crate) struct Parts<'a> {
     pub(crate) facts: &'a RunFacts,
     pub(crate) world: &'a World,
     pub(crate) walker: &'a dyn Walker,
+    pub(crate) oracle: &'static str,
     pub(crate) engine: EngineKind,
     pub(crate) suspect: &'a Suspect,
     pub(crate) batch: &'a Batch,
@@ -105,6 +107,12 @@ pub(crate) fn finding(parts: &Parts<'_>) -> Finding {
         machine: facts.machine.clone(),
         commands: Vec::new(),
     };
+    if let WalkOutcome::WrongFrames(found) = &suspect.outcome {
+        contradict(
+            &mut finding,
+            contradicted::first_frames(world, parts.oracle, found),
+        );
+    }
     keep_input(parts.run, &mut finding, &suspect.perturbation, parts.batch);
     judge(&mut finding, parts.tier, parts.witness, KOfN::new(0, 0));
     finding
@@ -118,6 +126,7 @@ pub(crate) fn outcome(outcome: &WalkOutcome) -> FindingOutcome {
         code_name: None,
         address: None,
         detail: None,
+        contradiction: None,
     };
     match outcome {
         WalkOutcome::Fault(fault) => {
@@ -128,9 +137,14 @@ pub(crate) fn outcome(outcome: &WalkOutcome) -> FindingOutcome {
         WalkOutcome::Wrote(fault) => said.address = Some(hex(fault.address.0)),
         WalkOutcome::Error(code) => said.code = Some(code.0),
         WalkOutcome::Breach(breach) => said.detail = Some(format!("{breach:?}")),
-        WalkOutcome::Frames(_) | WalkOutcome::Hang | WalkOutcome::WrongFrames => {}
+        WalkOutcome::Frames(_) | WalkOutcome::Hang | WalkOutcome::WrongFrames(_) => {}
     }
     said
+}
+
+fn contradict(finding: &mut Finding, said: FindingContradiction) {
+    finding.outcome.detail = Some(contradicted::sentence(&finding.walker.name, &said));
+    finding.outcome.contradiction = Some(said);
 }
 
 /// Puts the perturbation, and a batch that holds nothing else, into the finding and the run folder.
@@ -175,6 +189,9 @@ pub(crate) fn refine(
         site.accessed.clone_from(&examined.accessed);
         finding.outcome.address = Some(hex(examined.address));
         finding.outcome.code = Some(examined.code);
+    }
+    if let Some(said) = &examined.contradiction {
+        contradict(finding, said.clone());
     }
     finding.blob = examined.blob.clone();
     finding.moment = Some(examined.moment.clone());
@@ -310,6 +327,7 @@ pub(crate) fn death(remains: &Remains<'_>) -> Finding {
             code_name: None,
             address: None,
             detail: Some(death_in_words(outcome, ended, log)),
+            contradiction: None,
         },
         registers: FindingRegisters::new(&before, &after),
         site: None,

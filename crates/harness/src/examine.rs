@@ -3,30 +3,35 @@
 //! Runs in a copy of the moment in which the walk faulted: single-threaded, may allocate, is ended when its time is over.
 //! The answer goes back through a file, because the copy shares no heap with the process it came from.
 
+use std::cell::RefCell;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use walkfuzz_capsule::capture::{Ground, Keep};
-use walkfuzz_context::tier::{Position, Tier, WalkMode};
-use walkfuzz_context::{Address, Arch, Edit, Pc, Perturbation, Registers};
+use walkfuzz_context::tier::{Tier, WalkMode};
+use walkfuzz_context::{Address, Arch, Pc, Perturbation, Registers};
 use walkfuzz_engine::{Ended, FrozenCopy, FrozenEnd, Moment, Shared, freeze};
 use walkfuzz_guard::{keep_stacks, kept_stack, read_word};
 use walkfuzz_record::WalkOutcome;
 use walkfuzz_record::finding::{
-    FaultRegister, FindingBlob, FindingCapsule, FindingMoment, FindingRegisters,
+    FaultRegister, FindingBlob, FindingCapsule, FindingContradiction, FindingMoment,
+    FindingRegisters,
 };
 use walkfuzz_symbols::{SymbolisedPc, unwind};
 use walkfuzz_vmstructs::Tid;
 use walkfuzz_walkers::{MAX_DEPTH, TraceBuffer, Walker};
 
 use crate::capsules::{self, Wanted};
+use crate::contradicted;
 use crate::describe::{self, Control};
 use crate::in_capsule::{Judge, perturbed};
 use crate::meaning::Meanings;
 use crate::minimise::minimise;
 use crate::names::Names;
+use crate::natural_states::natural_states;
 use crate::needed;
+use crate::oracle::{Given, Judging};
 use crate::watch::Watch;
 use crate::world::World;
 
@@ -76,6 +81,9 @@ pub(crate) struct Examined {
     pub(crate) class: usize,
     /// Registers before and after.
     pub(crate) registers: FindingRegisters,
+    /// Where its frames and the oracle's part.
+    #[serde(default)]
+    pub(crate) contradiction: Option<FindingContradiction>,
     /// Where it faulted.
     pub(crate) fault_pc: u64,
     /// What it accessed.
@@ -156,7 +164,22 @@ pub(crate) fn walk_unrecorded(
     let Some(walked) = moment.walk(walker, registers, depth, trace) else {
         return WalkOutcome::Frames(0);
     };
-    let outcome = walked.outcome(moment.fault(), depth);
+    let mut outcome = walked.outcome(moment.fault(), depth);
+    if let (Some(oracle), WalkOutcome::Frames(frames)) = (&world.oracle, outcome) {
+        let judging = Judging {
+            oracle,
+            classifier: RefCell::new(&mut world.classifier),
+            code: &world.code,
+            landscape: &world.landscape,
+        };
+        let given = Given {
+            walker,
+            registers,
+            depth,
+            frames: trace.frames(frames as usize),
+        };
+        outcome = judging.outcome(moment, &given, outcome, None);
+    }
     let mut watch = Watch {
         stack: &mut world.stack,
         code: &world.code,
@@ -182,7 +205,7 @@ impl Examiner<'_> {
         // The last survey may be hundreds of parks old, and threads run in code that was compiled since.
         self.world.look_at_code_again(Tid(moment.thread.tid));
         let start_tier = self.tier(&untouched, &self.registers(&untouched, &given));
-        let natural = self.natural_candidates(&untouched);
+        let natural = natural_states(self.world, &untouched);
         let budget = if self.suspect.outcome == WalkOutcome::Hang {
             BUDGET_HANG
         } else {
@@ -222,6 +245,7 @@ impl Examiner<'_> {
         keep_stacks(Box::leak(vec![0; STACK_BYTES].into_boxed_slice()));
         let outcome = self.walk(moment, &after);
         let fault = *moment.fault();
+        let contradiction = self.contradiction(moment, &after, &outcome);
         let backtrace = match outcome {
             WalkOutcome::Fault(_) | WalkOutcome::Hang => self.backtrace(&fault.registers),
             _ => Vec::new(),
@@ -253,7 +277,8 @@ impl Examiner<'_> {
         };
         let tid = Tid(moment.thread.tid);
         let class = self.world.classifier.class(&self.world.code, &after);
-        let meanings = Meanings::new(self.world, &untouched, tid);
+        let java_thread = Address(moment.java_thread);
+        let meanings = Meanings::new(self.world, &untouched, tid, java_thread);
         let faulted = matches!(outcome, WalkOutcome::Fault(_) | WalkOutcome::Hang);
         let has_address = matches!(outcome, WalkOutcome::Fault(_) | WalkOutcome::Wrote(_));
         let accessed = Some(address).filter(|_| has_address);
@@ -277,6 +302,7 @@ impl Examiner<'_> {
                 meanings: describe::registers(&meanings, &untouched, &after),
                 ..FindingRegisters::new(&untouched, &after)
             },
+            contradiction,
             fault_pc,
             address,
             code,
@@ -297,6 +323,29 @@ impl Examiner<'_> {
             },
             moment: told,
         })
+    }
+
+    /// What both walkers say of the context that was walked last.
+    fn contradiction(
+        &self,
+        moment: &mut Moment,
+        after: &Registers,
+        outcome: &WalkOutcome,
+    ) -> Option<FindingContradiction> {
+        let WalkOutcome::WrongFrames(found) = outcome else {
+            return None;
+        };
+        let oracle = self.world.oracle.as_ref()?;
+        let count = usize::try_from(self.walker.finish(&self.trace).0).unwrap_or(0);
+        let given = self.trace.frames(count);
+        let expected = oracle.frames(moment, after, self.suspect.depth);
+        Some(contradicted::frames(
+            self.world,
+            oracle.name(),
+            found,
+            given,
+            &expected,
+        ))
     }
 
     /// The memory of this moment, for walks in a puppet.
@@ -401,50 +450,5 @@ impl Examiner<'_> {
         })
         .ok()?;
         (copy.wait() == FrozenEnd::Done).then_some(*answer)
-    }
-
-    /// States that the code at the moment's pc passes through (tier T1), and those with an odd fp (T2).
-    fn natural_candidates(&mut self, untouched: &Registers) -> Vec<Perturbation> {
-        const MOST: usize = 600;
-        let pc = untouched.pc();
-        let Some(depth) = self.world.classifier.place(&self.world.code, pc).depth else {
-            return Vec::new();
-        };
-        let Some(blob) = self.world.code.blob(Address(pc.0)).cloned() else {
-            return Vec::new();
-        };
-        let arch = untouched.arch;
-        let mut candidates = Vec::new();
-        for state in self
-            .world
-            .classifier
-            .frame_map(&blob)
-            .states()
-            .iter()
-            .take(MOST)
-        {
-            let (Some(there), false) = (state.depth, state.position == Position::Unknown) else {
-                continue;
-            };
-            let mut perturbation = Perturbation::UNTOUCHED;
-            let by_pc = i32::try_from(state.pc.0.wrapping_sub(pc.0).cast_signed()).unwrap_or(0);
-            let by_sp = i64::from(depth) - i64::from(there);
-            if by_pc != 0 {
-                perturbation.push(Edit::Nudge {
-                    register: arch.pc(),
-                    delta: by_pc,
-                });
-            }
-            if by_sp != 0 {
-                perturbation.push(Edit::Nudge {
-                    register: arch.sp(),
-                    delta: by_sp as i32,
-                });
-            }
-            if !perturbation.edits().is_empty() {
-                candidates.push(perturbation);
-            }
-        }
-        candidates
     }
 }

@@ -44,6 +44,10 @@ pub(crate) fn features(
             show(Domain::FaultSite, spread(fault.pc.0));
             15
         }
+        WalkOutcome::WrongFrames(found) => {
+            show(Domain::FaultSite, spread(found.site()));
+            12
+        }
         ref other => 10 + other.kind() as u64 - OutcomeKind::Fault as u64,
     };
     show(Domain::BlobKind, kind << 4 | shade);

@@ -108,13 +108,13 @@ impl Hunt {
         run: Arc<RunFolder>,
         facts: RunFacts,
         engine: EngineKind,
-        assert_poison: Option<u64>,
+        names: Names,
     ) -> Self {
         Self {
             run,
             facts,
             engine,
-            names: Names::new(assert_poison),
+            names,
             sites: HashMap::new(),
             cases: Vec::new(),
             examinations: 0,
@@ -263,6 +263,7 @@ impl Hunt {
             facts: &self.facts,
             world,
             walker,
+            oracle: self.names.oracle(),
             engine: self.engine,
             suspect,
             batch: &alone,

@@ -9,7 +9,10 @@ mod assemble;
 pub mod blocks;
 pub mod campaign;
 pub mod capsules;
+mod chosen;
 pub mod classify;
+pub mod compared;
+mod contradicted;
 mod describe;
 mod error;
 mod examine;
@@ -24,9 +27,11 @@ pub mod measure;
 pub mod minimise;
 pub mod minimise_file;
 mod names;
+mod natural_states;
 mod needed;
 pub mod one_core;
 mod oom;
+pub mod oracle;
 mod progress;
 mod replay;
 mod run;
@@ -42,7 +47,10 @@ pub mod walks;
 mod watch;
 pub mod world;
 
+pub use chosen::{WalkerChoice, walkers_of};
 pub use error::HarnessError;
 pub use replay::quoted;
-pub use session::{InputVerdict, Mode, Session, Trial, TrialSite, Tried, WalkCosts};
+pub use session::{
+    ComparePlan, FrameCosts, InputVerdict, Mode, Session, Trial, TrialSite, Tried, WalkCosts,
+};
 pub use settings::{EngineKind, Settings, VARIABLES};

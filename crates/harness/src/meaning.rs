@@ -31,10 +31,14 @@ pub(crate) struct Meanings<'a> {
 
 impl<'a> Meanings<'a> {
     /// At a moment whose thread was delivered with these registers.
-    pub(crate) fn new(world: &'a mut World, untouched: &Registers, tid: Tid) -> Self {
+    pub(crate) fn new(
+        world: &'a World,
+        untouched: &Registers,
+        tid: Tid,
+        java_thread: Address,
+    ) -> Self {
         let stack = world.stack_of(tid);
-        let end = stack.map_or(0, |stack| stack.end.0);
-        let frames = stack_frames(world, untouched, end);
+        let frames = stack_frames(world, untouched, java_thread);
         let maps = Maps::read_own().unwrap_or_default();
         Self {
             heap: java_heap(&world.hotspot, world.memory(), &maps),
@@ -319,10 +323,7 @@ impl<'a> Meanings<'a> {
 
     /// The name of the method that an id means: up to 25 an id is the address of a `Method*` (method.hpp, `resolve_jmethod_id`).
     pub(crate) fn method_of_id(&self, id: u64) -> String {
-        read_word(Address(id))
-            .ok()
-            .and_then(|method| self.method(Address(method)))
-            .map_or_else(|| format!("jmethodID {id:#x}"), |method| method.to_string())
+        self.world.method_of_id(id)
     }
 }
 

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use walkfuzz_record::WalkOutcome;
+use walkfuzz_record::{KnownDifference, WalkOutcome};
 use walkfuzz_symbols::Modules;
 use walkfuzz_triage::{Kind, Signal, Signature};
 use walkfuzz_walkers::Walker;
@@ -12,6 +12,7 @@ use walkfuzz_walkers::Walker;
 /// Signatures by (signal, pc).
 pub(crate) struct Names {
     assert_poison: Option<u64>,
+    oracle: Option<&'static str>,
     known: RefCell<HashMap<(i32, u64), Rc<str>>>,
 }
 
@@ -20,6 +21,7 @@ pub(crate) fn site(outcome: &WalkOutcome) -> (i32, u64) {
     match outcome {
         WalkOutcome::Fault(fault) => (fault.signal, fault.pc.0),
         WalkOutcome::Wrote(fault) => (-(outcome.kind() as i32), fault.pc.0),
+        WalkOutcome::WrongFrames(contradiction) => (-(outcome.kind() as i32), contradiction.site()),
         // Each breach has a signature of its own.
         WalkOutcome::Breach(breach) => (-(outcome.kind() as i32), *breach as u64),
         other => (-(other.kind() as i32), 0),
@@ -34,8 +36,19 @@ impl Names {
     pub(crate) fn new(assert_poison: Option<u64>) -> Self {
         Self {
             assert_poison,
+            oracle: None,
             known: RefCell::default(),
         }
+    }
+
+    /// The same with the name of the walker that says which frames are wrong.
+    pub(crate) fn with_oracle(self, oracle: Option<&'static str>) -> Self {
+        Self { oracle, ..self }
+    }
+
+    /// The oracle's name.
+    pub(crate) fn oracle(&self) -> &'static str {
+        self.oracle.unwrap_or("another walker")
     }
 
     /// Whether the fault is HotSpot's own way to report a failed `guarantee`.
@@ -71,7 +84,11 @@ impl Names {
                 WalkOutcome::Breach(breach) => {
                     Signature::new(Kind::Breach, format!("{breach:?}").to_lowercase(), name)
                 }
-                WalkOutcome::WrongFrames => Signature::new(Kind::WrongFrames, "walk", name),
+                WalkOutcome::WrongFrames(contradiction) => {
+                    let why = contradiction.known.map(KnownDifference::words);
+                    Signature::new(Kind::WrongFrames, contradiction.place(), name)
+                        .with_detail(Signature::disagreement(self.oracle(), why))
+                }
                 WalkOutcome::Hang | WalkOutcome::Frames(_) | WalkOutcome::Error(_) => {
                     Signature::new(Kind::Hang, "walk", name)
                 }

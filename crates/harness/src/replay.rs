@@ -7,10 +7,12 @@ use walkfuzz_jvm::Version;
 use crate::settings::VARIABLES;
 
 /// Variables that decide which JVM is walked and how.
-const DECISIVE: [&str; 8] = [
+const DECISIVE: [&str; 10] = [
     "WALKFUZZ_GC",
     "WALKFUZZ_HEAP",
     "WALKFUZZ_JAVA_OPTIONS",
+    "WALKFUZZ_WALKER",
+    "WALKFUZZ_ORACLE",
     "WALKFUZZ_ENGINE",
     "WALKFUZZ_SEED",
     "WALKFUZZ_THREADS",

@@ -14,8 +14,7 @@ use walkfuzz_walkers::Walker;
 use crate::error::HarnessError;
 use crate::settings::Settings;
 
-/// Makes a run folder for a JVM that is yet to be started. Its facts name the walker that sessions have by default; a session writes
-/// its own.
+/// Makes a run folder for a JVM that is yet to be started. Its facts name the walker of the settings; a session writes its own.
 ///
 /// # Errors
 /// It cannot be made.
@@ -32,7 +31,13 @@ pub fn create(
     };
     Ok(RunFolder::create(
         &settings.runs,
-        &facts_of(settings, jvm, "agct", Generation::Agct, arguments),
+        &facts_of(
+            settings,
+            jvm,
+            settings.walker.name(),
+            settings.walker.generation(),
+            arguments,
+        ),
     )?)
 }
 
@@ -84,6 +89,7 @@ pub(crate) fn facts_of(
         started: Timestamp::now(),
         finished: None,
         walkers: vec![walker],
+        oracle: settings.oracle.map(|oracle| oracle.name().to_owned()),
         jvm,
         machine: machine(),
     }

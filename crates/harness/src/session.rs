@@ -4,6 +4,8 @@
 //! `walkfuzz_engine`): hold no reference to thread-local storage across the call.
 
 pub(crate) mod breed;
+mod compare;
+mod costs;
 mod healthy;
 mod natural;
 mod snapshots;
@@ -23,9 +25,11 @@ use walkfuzz_record::{Counter, Lane, Recorder, RunFolder, WalkOutcome, WalkerId}
 use walkfuzz_walkers::{Agct, TraceBuffer, Walker};
 
 use crate::blocks::Blocks;
+use crate::chosen::{self, WalkerChoice};
 use crate::error::HarnessError;
 use crate::feedback;
 use crate::hunt::Hunt;
+use crate::names::Names;
 use crate::progress::Progress;
 use crate::run;
 use crate::settings::{EngineKind, Settings};
@@ -35,6 +39,8 @@ use crate::world::{Instruments, World};
 
 use breed::Nursery;
 
+pub use compare::ComparePlan;
+pub use costs::FrameCosts;
 pub use natural::WalkCosts;
 pub use trial::{Trial, TrialSite, Tried};
 
@@ -109,7 +115,8 @@ impl Session {
         arguments: &[String],
         run: Option<RunFolder>,
     ) -> Result<Self, HarnessError> {
-        Self::start_with_walker(mode, arguments, run, |agct| Box::new(agct))
+        let choice = Settings::from_environment()?.walker;
+        Self::start_with(mode, arguments, run, |agct, world| choice.make(agct, world))
     }
 
     /// [`start`](Self::start) with another walker, made from the JVM's own: one with a planted fault, say. The run's facts and findings
@@ -122,6 +129,15 @@ impl Session {
         arguments: &[String],
         run: Option<RunFolder>,
         walker: impl FnOnce(Agct) -> Box<dyn Walker>,
+    ) -> Result<Self, HarnessError> {
+        Self::start_with(mode, arguments, run, |agct, _| Ok(walker(agct)))
+    }
+
+    fn start_with(
+        mode: Mode,
+        arguments: &[String],
+        run: Option<RunFolder>,
+        walker: impl FnOnce(Agct, &World) -> Result<Box<dyn Walker>, HarnessError>,
     ) -> Result<Self, HarnessError> {
         let mut settings = Settings::from_environment()?;
         if mode == Mode::Survey {
@@ -141,12 +157,16 @@ impl Session {
         let Subject {
             jvm,
             guard: _,
-            world,
+            mut world,
             live,
             agct,
             mut timings,
         } = start::start(&settings, options, run.path())?;
-        let walker = walker(agct);
+        let walker = walker(agct, &world)?;
+        world.oracle = settings
+            .oracle
+            .map(|oracle| chosen::oracle(oracle, agct, &world))
+            .transpose()?;
         let mut facts = run::facts(&settings, &jvm, &*walker, arguments);
         if let Ok(known) = run.facts() {
             // Said by whoever made the folder; this process may be a later one of the same run.
@@ -185,7 +205,7 @@ impl Session {
             Arc::clone(&run),
             facts,
             settings.engine,
-            world.assert_poison,
+            Names::new(world.assert_poison).with_oracle(settings.oracle.map(WalkerChoice::name)),
         );
         Ok(Self {
             mode,

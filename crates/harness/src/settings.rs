@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use crate::chosen::{NO_ORACLE, WalkerChoice};
 use crate::error::HarnessError;
 
 /// Settings of one session.
@@ -32,6 +33,10 @@ pub struct Settings {
     pub blocks: bool,
     /// Moments that a single file is tried at before it counts as not reproduced.
     pub attempts: u32,
+    /// The code under test.
+    pub walker: WalkerChoice,
+    /// The walker that judges its frames.
+    pub oracle: Option<WalkerChoice>,
     /// One bred batch of snapshots' walks in so many also edits memory; 0: none.
     pub memory_edits: u64,
 }
@@ -63,13 +68,23 @@ impl EngineKind {
 }
 
 /// Every variable that is read, with its default and meaning, as documentation shows it.
-pub const VARIABLES: [(&str, &str, &str); 14] = [
+pub const VARIABLES: [(&str, &str, &str); 16] = [
     (
         "WALKFUZZ_RUNS",
         "walkfuzz-runs",
         "folder that run folders are made in",
     ),
     ("WALKFUZZ_ENGINE", "live", "live, step or frozen"),
+    (
+        "WALKFUZZ_WALKER",
+        "agct",
+        "the code under test: agct (AsyncGetCallTrace) or reference (walkfuzz's own walker)",
+    ),
+    (
+        "WALKFUZZ_ORACLE",
+        "none",
+        "a second walker that judges the frames of the first: none, agct or reference",
+    ),
     ("WALKFUZZ_STRICT", "0", "1: abort at the first finding"),
     (
         "WALKFUZZ_SUPERVISE",
@@ -165,6 +180,26 @@ impl Settings {
                 });
             }
         };
+        let walker = |name: &'static str, text: &str, wanted: String| {
+            WalkerChoice::from_name(text).ok_or(HarnessError::Variable {
+                name,
+                value: text.to_owned(),
+                wanted,
+            })
+        };
+        let names = WalkerChoice::names();
+        let under_test = walker("WALKFUZZ_WALKER", &value("WALKFUZZ_WALKER"), names.clone())?;
+        let oracle = match value("WALKFUZZ_ORACLE").as_str() {
+            NO_ORACLE => None,
+            name if name == under_test.name() => {
+                return Err(HarnessError::Variable {
+                    name: "WALKFUZZ_ORACLE",
+                    value: name.to_owned(),
+                    wanted: "another walker than the one under test".to_owned(),
+                });
+            }
+            name => Some(walker("WALKFUZZ_ORACLE", name, format!("none, {names}"))?),
+        };
         Ok(Self {
             runs: PathBuf::from(value("WALKFUZZ_RUNS")),
             engine,
@@ -178,6 +213,8 @@ impl Settings {
             blind: number("WALKFUZZ_BLIND", 0..=1)? == 1,
             blocks: number("WALKFUZZ_BLOCKS", 0..=1)? == 1,
             attempts: number("WALKFUZZ_ATTEMPTS", 1..=1_000_000)? as u32,
+            walker: under_test,
+            oracle,
             memory_edits: number("WALKFUZZ_MEMORY_EDITS", 0..=1_000_000)?,
         })
     }

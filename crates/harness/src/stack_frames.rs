@@ -1,15 +1,14 @@
 //! The frames that really lie on a held thread's stack: what its slots are for.
 //!
-//! Followed from the untouched context by what the code cache says of frame sizes, independently of any walker, through checked reads. Stops
-//! at the first frame whose size is not known: what is not known is not guessed.
+//! The reference walker follows them from the untouched context. Stops at the first frame that it guesses: what is not known is not said.
 
-use walkfuzz_context::{Address, BlobKind, Pc, Registers};
-use walkfuzz_guard::read_word;
+use walkfuzz_context::{Address, Registers};
+use walkfuzz_reference::{CheckedMemory, FrameKind, ReferenceFrame, Trust};
 
 use crate::world::World;
 
-/// Frames that are followed: a walk's first steps are what goes wrong.
-const MOST: usize = 16;
+/// Frames that are followed, inlined ones among them: a walk's first steps are what goes wrong.
+const MOST: usize = 64;
 
 /// One frame. Frame 0 is the one that the thread was held in.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -53,69 +52,53 @@ impl StackFrame {
     }
 }
 
-/// The frames above `untouched`, on a stack that ends at `stack_end`.
+/// The frames of a thread that was held at `untouched`: those that the reference walker is sure of.
 pub(crate) fn stack_frames(
-    world: &mut World,
+    world: &World,
     untouched: &Registers,
-    stack_end: u64,
+    java_thread: Address,
 ) -> Vec<StackFrame> {
-    let mut frames = Vec::new();
-    let (mut pc, mut sp, mut fp) = (untouched.pc(), untouched.sp().0, untouched.fp().0);
-    while frames.len() < MOST {
-        let Some((frame, caller_sp)) = frame(world, pc, sp, fp, stack_end) else {
-            break;
-        };
-        let word = |at: u64| read_word(Address(at)).ok();
-        let caller_fp = frame.saved_fp.map_or(Some(fp), word);
-        let (Some(caller_pc), Some(caller_fp)) = (word(frame.end - 8), caller_fp) else {
-            break;
-        };
-        frames.push(frame);
-        (pc, sp, fp) = (Pc(caller_pc), caller_sp, caller_fp);
-    }
-    frames
+    let Ok(walker) = world.reference() else {
+        return Vec::new();
+    };
+    let Some(reference) = walker.reference() else {
+        return Vec::new();
+    };
+    let Ok(thread) = reference.thread(&CheckedMemory, java_thread) else {
+        return Vec::new();
+    };
+    let mut walked = [ReferenceFrame::NONE; MOST];
+    let walk = reference.walk(&CheckedMemory, &thread, untouched, &mut walked);
+    let mut physical: Vec<&ReferenceFrame> = walked.iter().take(walk.frames).collect();
+    // Methods that are inlined into a frame share it.
+    physical.dedup_by_key(|frame| frame.sp);
+    let sure = physical
+        .iter()
+        .take_while(|frame| frame.trust != Trust::Guess);
+    let callers = physical.iter().skip(1).map(Some).chain([None]);
+    sure.zip(callers)
+        .map_while(|(frame, caller)| stack_frame(frame, caller.map(|caller| caller.sp.0)))
+        .collect()
 }
 
-/// The frame of the activation at these registers, and its caller's sp.
-fn frame(world: &mut World, pc: Pc, sp: u64, fp: u64, stack_end: u64) -> Option<(StackFrame, u64)> {
-    let on_stack = |address: u64| (sp..stack_end.saturating_sub(16)).contains(&address);
-    let (kind, frame_size) = {
-        let blob = world.code.blob(Address(pc.0))?;
-        (blob.kind, u64::from(blob.frame_size))
-    };
-    if kind == BlobKind::Interpreter {
-        if !on_stack(fp) {
-            return None;
-        }
-        let sender_sp = read_word(Address(fp - 8)).ok()?;
-        let frame = StackFrame {
-            start: sp,
-            end: fp + 16,
+/// Where a frame lies; nothing if it is the last one and does not say so itself.
+fn stack_frame(frame: &ReferenceFrame, caller_sp: Option<u64>) -> Option<StackFrame> {
+    let (start, fp) = (frame.sp.0, frame.fp.0);
+    if matches!(frame.kind, FrameKind::Interpreted | FrameKind::Entry) {
+        return Some(StackFrame {
+            start,
+            end: fp.checked_add(16)?,
             saved_fp: Some(fp),
-            interpreter_fp: Some(fp),
-        };
-        // A compiled caller's own sp may lie above what its arguments were laid out in.
-        let caller_sp = if on_stack(sender_sp) && sender_sp >= fp + 16 {
-            sender_sp
-        } else {
-            fp + 16
-        };
-        return Some((frame, caller_sp));
+            interpreter_fp: (frame.kind == FrameKind::Interpreted).then_some(fp),
+        });
     }
-    let depth = world.classifier.place(&world.code, pc).depth;
-    let depth = match (depth, frame_size.checked_sub(8)) {
-        (Some(depth), _) => u64::from(depth),
-        (None, Some(depth)) if kind == BlobKind::RuntimeStub => depth,
-        _ => return None,
-    };
-    let slot = sp.checked_add(depth).filter(|slot| on_stack(*slot))?;
-    let frame = StackFrame {
-        start: sp,
-        end: slot + 8,
-        saved_fp: (depth >= 8).then(|| slot - 8),
+    let end = caller_sp.filter(|end| *end >= start)?;
+    Some(StackFrame {
+        start,
+        end,
+        saved_fp: end.checked_sub(16).filter(|slot| *slot >= start),
         interpreter_fp: None,
-    };
-    Some((frame, slot + 8))
+    })
 }
 
 #[cfg(test)]

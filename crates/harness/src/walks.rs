@@ -12,6 +12,7 @@ use walkfuzz_vmstructs::CodeMap;
 use walkfuzz_walkers::{TraceBuffer, Walker};
 
 use crate::blocks;
+use crate::oracle::{Given, Judging};
 use crate::watch::Watch;
 
 /// What came of one walk.
@@ -121,6 +122,8 @@ pub struct Bench<'a> {
     pub code: &'a CodeMap,
     /// Where the walk is written down before it is made.
     pub lane: &'a Lane,
+    /// Who judges frames.
+    pub oracle: Option<Judging<'a>>,
 }
 
 impl Bench<'_> {
@@ -155,6 +158,7 @@ impl Bench<'_> {
             return WalkReport::NONE;
         };
         let outcome = walked.outcome(moment.fault(), depth);
+        let outcome = self.judged(outcome, moment, registers, depth, trace);
         self.lane
             .end_walk(&outcome, u32::try_from(walked.ticks).unwrap_or(u32::MAX));
         if walked.near_misses != 0 {
@@ -170,6 +174,28 @@ impl Bench<'_> {
             kind,
             made: true,
         }
+    }
+
+    /// The outcome when the oracle, if there is one, has seen the frames.
+    #[inline]
+    fn judged(
+        &self,
+        outcome: WalkOutcome,
+        moment: &mut Moment,
+        registers: &Registers,
+        depth: i32,
+        trace: &TraceBuffer,
+    ) -> WalkOutcome {
+        let (Some(judging), WalkOutcome::Frames(frames)) = (&self.oracle, outcome) else {
+            return outcome;
+        };
+        let given = Given {
+            walker: self.walker,
+            registers,
+            depth,
+            frames: trace.frames(frames as usize),
+        };
+        judging.outcome(moment, &given, outcome, Some(self.lane))
     }
 
     /// The registers that `perturbation` makes of the moment's.
@@ -322,7 +348,7 @@ pub fn is_suspicious(outcome: &WalkOutcome) -> bool {
         WalkOutcome::Frames(_) | WalkOutcome::Error(_) => false,
         WalkOutcome::Fault(_)
         | WalkOutcome::Hang
-        | WalkOutcome::WrongFrames
+        | WalkOutcome::WrongFrames(_)
         | WalkOutcome::Breach(_)
         | WalkOutcome::Wrote(_) => true,
     }

@@ -1,22 +1,24 @@
 //! The JVM in this process, and what is known about it: tables, code cache, landscape, symbols.
 
+use std::cell::RefCell;
 use std::time::{Duration, Instant};
 
 use walkfuzz_context::landscape::WALKED_STACK_WORDS;
 use walkfuzz_context::witness::{NaturalClass, WitnessTable};
 use walkfuzz_context::{Address, Arch, LandscapeTable, Pc, Registers, ValueClass};
 use walkfuzz_engine::{Filter, HeldStack, Moment};
-use walkfuzz_guard::{SafeFetchSite, read_checked};
+use walkfuzz_guard::{SafeFetchSite, read_checked, read_word};
 use walkfuzz_record::{Lane, WalkerId};
 use walkfuzz_symbols::{InstructionKind, InstructionMap, Modules};
 use walkfuzz_vmstructs::{
     CodeCache, CodeMap, HotSpot, LiveMemory, Maps, Nmethod, Span, Survey, Tid, fill, method_name,
     survey,
 };
-use walkfuzz_walkers::Walker;
+use walkfuzz_walkers::{ReferenceWalker, Walker};
 
 use crate::classify::Classifier;
 use crate::error::HarnessError;
+use crate::oracle::{Judging, Oracle};
 use crate::stale::{self, Known};
 use crate::walks::Bench;
 use crate::watch::Watch;
@@ -34,6 +36,8 @@ pub struct World {
     pub code: CodeMap,
     /// What the value classes resolve to.
     pub landscape: LandscapeTable,
+    /// Who judges the frames of walks.
+    pub oracle: Option<Oracle>,
     /// Classes and tiers.
     pub classifier: Classifier,
     /// Natural contexts by class.
@@ -78,13 +82,7 @@ impl World {
         let libjvm = modules
             .by_name("libjvm.so")
             .ok_or(HarnessError::VmStructs("libjvm.so is not loaded".into()))?;
-        let table = libjvm.table();
-        let bias = libjvm.bias();
-        let symbol = |name: &str| {
-            table
-                .and_then(|table| table.address_of(name))
-                .map(|offset| offset.wrapping_add(bias))
-        };
+        let symbol = |name: &str| libjvm.address_of(name);
         let memory = LiveMemory::new();
         let hotspot = HotSpot::attach(&memory, &symbol)
             .map_err(|error| HarnessError::VmStructs(error.to_string()))?;
@@ -104,6 +102,7 @@ impl World {
             modules,
             code: CodeMap::new(CodeCache::default(), libjvm_text),
             landscape: LandscapeTable::new(),
+            oracle: None,
             classifier: Classifier::new(0..0, Vec::new()),
             witness: Box::default(),
             memory,
@@ -137,6 +136,12 @@ impl World {
                 landscape: &self.landscape,
                 code: &self.code,
                 lane,
+                oracle: self.oracle.as_ref().map(|oracle| Judging {
+                    oracle,
+                    classifier: RefCell::new(&mut self.classifier),
+                    code: &self.code,
+                    landscape: &self.landscape,
+                }),
             },
             watch: Watch {
                 stack: &mut self.stack,
@@ -181,6 +186,22 @@ impl World {
             .iter()
             .find_map(|thread| Some(thread.jni_environment?.0.wrapping_sub(thread.address.0)))
             .ok_or_else(|| HarnessError::VmStructs("no Java thread shows its JNIEnv".into()))
+    }
+
+    /// The reference walker of this JVM.
+    ///
+    /// # Errors
+    /// A missing entry of HotSpot's tables, by name.
+    pub fn reference(&self) -> Result<ReferenceWalker, HarnessError> {
+        let missing = |what: String| HarnessError::VmStructs(what);
+        let libjvm = self.modules.by_name("libjvm.so");
+        let libjvm = libjvm.ok_or_else(|| missing("libjvm.so is not loaded".into()))?;
+        let symbol = |name: &str| libjvm.address_of(name);
+        ReferenceWalker::attach(&self.hotspot, &symbol, self.env_offset()?).map_err(|error| {
+            missing(format!(
+                "the reference walker cannot walk this JVM: {error}"
+            ))
+        })
     }
 
     /// What a sample must satisfy to be held.
@@ -299,6 +320,19 @@ impl World {
         self.landscape.note(ValueClass::NaturalSp, registers.sp().0);
         self.landscape.note(ValueClass::NaturalFp, registers.fp().0);
         class
+    }
+
+    /// The method that a `jmethodID` stands for; the id in hex if it cannot be read.
+    #[must_use]
+    pub fn method_of_id(&self, id: u64) -> String {
+        let name = read_word(Address(id))
+            .ok()
+            .and_then(|method| method_name(&self.hotspot, &self.memory, Address(method)));
+        match name {
+            Some(name) => name.to_string(),
+            None if id == 0 => "a method without an id".to_owned(),
+            None => format!("jmethodID {id:#x}"),
+        }
     }
 
     /// How the code at `pc` is named in reports, and the offset in it; no offset in a blob's header.

@@ -9,7 +9,7 @@ use jvmti_bindings::sys::jni::JavaVM;
 use walkfuzz_context::BlobKind;
 use walkfuzz_guard::SafeFetchSite;
 use walkfuzz_symbols::Modules;
-use walkfuzz_vmstructs::{CodeCache, CodeMap, HotSpot, LiveMemory, Maps, Span};
+use walkfuzz_vmstructs::{CodeCache, CodeMap, HotSpot, LiveMemory, Maps, Span, ThreadSearch, Tid};
 
 use crate::protection::{ask_jvm_at_safefetch, tell_guard};
 
@@ -130,10 +130,7 @@ impl HostJvm {
             // SAFETY: this JVM's own.
             unsafe { ask_jvm_at_safefetch(handler) };
         }
-        let symbol = |name: &str| {
-            let table = module.table()?;
-            Some(table.address_of(name)?.wrapping_add(module.bias()))
-        };
+        let symbol = |name: &str| module.address_of(name);
         let memory = LiveMemory::new();
         let hotspot = HotSpot::attach(&memory, &symbol).map_err(|e| structures(e.to_string()))?;
         let maps = Maps::read_own().map_err(|e| structures(e.to_string()))?;
@@ -160,6 +157,16 @@ impl HostJvm {
             hotspot,
             maps,
         })
+    }
+
+    /// The calling thread's `JavaThread`; `None` for a thread that the JVM does not know.
+    #[must_use]
+    pub fn own_java_thread(&self) -> Option<u64> {
+        // SAFETY: no arguments.
+        let here = unsafe { libc::gettid() };
+        let search = ThreadSearch::new(self.hotspot.threads());
+        let found = search.with_tid(&LiveMemory::new(), Tid(here));
+        found.thread.map(|thread| thread.0)
     }
 
     /// What code lies where now; `None` at a bad moment.

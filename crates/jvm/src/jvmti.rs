@@ -220,7 +220,7 @@ impl Jvmti {
 
     /// # Safety
     /// `memory` comes from this environment and is not used afterwards.
-    unsafe fn deallocate(self, memory: *mut u8) {
+    pub(crate) unsafe fn deallocate(self, memory: *mut u8) {
         // That it cannot be freed would only mean that it stays.
         let _ = self.call("Deallocate", |f| {
             // SAFETY: the caller's promise.

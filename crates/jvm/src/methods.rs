@@ -52,6 +52,10 @@ pub struct Methods {
 }
 
 impl Methods {
+    pub(crate) fn jvmti(&self) -> Jvmti {
+        self.jvmti
+    }
+
     /// Listens to class loading and makes the ids of all classes that exist already.
     pub(crate) fn attach(vm: &jni::JavaVM) -> Result<Methods, JvmError> {
         vm.attach_current_thread_for_scope(|_| {

@@ -33,9 +33,9 @@ pub fn tell_guard(libjvm: &Module) -> Result<Protection, GuardError> {
         })
         .collect();
     set_safefetch(&safefetch)?;
-    let assert_poison = table
+    let assert_poison = libjvm
         .address_of("g_assert_poison")
-        .and_then(|offset| read_word(Address(offset.wrapping_add(libjvm.bias()))).ok())
+        .and_then(|address| read_word(Address(address)).ok())
         .filter(|page| *page != 0);
     set_poison_page(assert_poison);
     Ok(Protection {

@@ -13,6 +13,7 @@ use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_LOCAL, RTLD_NOW};
 use crate::JvmError;
 use crate::hooks;
 use crate::jdk::Jdk;
+use crate::jvmti::Jvmti;
 use crate::methods::Methods;
 use crate::options::JvmOptions;
 use crate::predecessors;
@@ -216,6 +217,12 @@ impl Jvm {
     #[must_use]
     pub fn java_vm(&self) -> &jni::JavaVM {
         &self.vm
+    }
+
+    /// A JVMTI environment of its own.
+    #[must_use]
+    pub fn jvmti(&self) -> Jvmti {
+        self.methods.jvmti()
     }
 
     /// The methods that frames refer to.

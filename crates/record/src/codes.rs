@@ -72,8 +72,10 @@ generations! {
     Plugin = 8, "plugin";
     /// JFR's samplers, whose samples are read back from a recording.
     Jfr = 9, "jfr";
+    /// JVMTI's extension function RequestStackTrace, which leaves the walk to JFR.
+    RequestStackTrace = 10, "request-stack-trace";
     /// A shipped profiler's handler, called as a whole: AsyncGetCallTrace's codes where it asked that, else [`RETURNED`].
-    Profiler = 10, "profiler";
+    Profiler = 11, "profiler";
 }
 
 impl fmt::Display for Generation {
@@ -99,6 +101,7 @@ pub const fn code_name(generation: Generation, code: Code) -> &'static str {
         Generation::Profiler if code.0 == RETURNED.0 => "returned",
         Generation::Profiler => agct(code.0),
         Generation::Jfr => jfr(code.0),
+        Generation::RequestStackTrace => request(code.0),
     }
 }
 
@@ -108,6 +111,17 @@ const fn jfr(code: i32) -> &'static str {
         0 => "no stack",
         -1 => "failed",
         -2 => "lost",
+        _ => UNNAMED,
+    }
+}
+
+// Ours: JVMTI's errors are positive.
+const fn request(code: i32) -> &'static str {
+    match code {
+        0 => "requested",
+        -1 => "NOT_AVAILABLE",
+        -2 => "INVALID_THREAD",
+        -3 => "another error",
         _ => UNNAMED,
     }
 }

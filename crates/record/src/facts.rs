@@ -55,6 +55,9 @@ pub struct RunFacts {
     pub finished: Option<Timestamp>,
     /// The walkers.
     pub walkers: Vec<WalkerInfo>,
+    /// The walker that judged their frames.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub oracle: Option<String>,
     /// The JVM.
     pub jvm: JvmFacts,
     /// The machine.

@@ -13,6 +13,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 use walkfuzz_context::Registers;
 
+use crate::contradiction::{ContradictionKind, KnownDifference};
 use crate::facts::{JvmFacts, MachineFacts};
 use crate::interval::{Interval, KOfN};
 use crate::outcome::OutcomeKind;
@@ -70,6 +71,26 @@ pub struct FindingOutcome {
     pub address: Option<String>,
     /// What more there is to say in words: the kind of breach, the abort's message, what the process did later.
     pub detail: Option<String>,
+    /// Of wrong frames: where they part from another walker's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub contradiction: Option<FindingContradiction>,
+}
+
+/// Where the walker's frames and those of another walker part.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct FindingContradiction {
+    /// The other walker.
+    pub oracle: String,
+    /// What is wrong.
+    pub kind: ContradictionKind,
+    /// Place of the first frame that differs, from 0.
+    pub frame: u32,
+    /// Why, where that is understood.
+    pub known: Option<KnownDifference>,
+    /// What the walker says from there on, at most [`MOST_SAID`] frames.
+    pub given: Vec<JavaFrame>,
+    /// What the other walker says.
+    pub expected: Vec<JavaFrame>,
 }
 
 /// The walked registers: names to hex words.
@@ -171,6 +192,8 @@ pub struct JavaFrame {
 
 /// The most [`JavaFrame`]s that a finding keeps.
 pub const MOST_FRAMES: usize = 32;
+/// The most [`JavaFrame`]s of each walker that a contradiction keeps.
+pub const MOST_SAID: usize = 8;
 /// The most [`MemoryWord`]s that a finding keeps.
 pub const MOST_WORDS: usize = 64;
 

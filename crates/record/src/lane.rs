@@ -92,22 +92,24 @@ counters! {
     BlocksPlanted, "blocks_planted";
     /// Perturbed walks of inputs that the user gave; the others of the process were bred.
     GivenWalks, "given_walks";
-    /// Faults that the walker's own fault handler dealt with.
+    /// Walks whose frames an oracle has compared with its own: both gave frames.
+    OracleCompared, "oracle_compared";
+    /// Of these, how many were the same.
+    OracleAgreed, "oracle_agreed";
+    /// Of these, how many were the same as far as the shorter one went.
+    OraclePrefixes, "oracle_prefixes";
+    /// Of these, how many differ at contexts of which nobody can say what is right.
+    OracleUnproven, "oracle_unproven";
+    /// Faults that a shipped profiler's own fault handler dealt with.
     SelfProtected, "self_protected";
-    /// Calls of a shipped profiler's handler in which it asked AsyncGetCallTrace.
-    AgctWalks, "agct_walks";
-    /// Of these the perturbed ones of which the untouched call of the same signal had asked as well.
+    /// Perturbed calls of a shipped profiler's handler that asked AsyncGetCallTrace, as the untouched call of the same signal had.
     AgctCompared, "agct_compared";
-    /// Of the compared ones: frames for the untouched context, none for the perturbed one.
+    /// Of these: frames for the untouched context, none for the perturbed one.
     AgctLost, "agct_lost";
-    /// Of the compared ones: frames for the perturbed context alone.
-    AgctGained, "agct_gained";
-    /// Of the compared ones: other frames.
+    /// Of these: other frames, or frames where there were none.
     AgctOther, "agct_other";
     /// Words that a call which was left had changed, and that were put back.
     PutBack, "put_back";
-    /// Signals that the interposer passed on as they were.
-    PassedOn, "passed_on";
 }
 
 const _: () = assert!(Counter::ALL.len() <= COUNTERS);
@@ -158,7 +160,8 @@ impl Meta {
             WalkOutcome::Fault(fault) => fault.signal.cast_unsigned(),
             WalkOutcome::Breach(breach) => *breach as u32,
             WalkOutcome::Wrote(fault) => fault.signal.cast_unsigned(),
-            WalkOutcome::Hang | WalkOutcome::WrongFrames => 0,
+            WalkOutcome::WrongFrames(contradiction) => contradiction.number(),
+            WalkOutcome::Hang => 0,
         };
         Meta(self.0 | (outcome.kind() as u64) << 28 | (value as u64) << 32)
     }
@@ -347,7 +350,7 @@ impl Lane {
                 self.add(Counter::Hangs, 1);
                 SLOT_HANG
             }
-            WalkOutcome::WrongFrames => SLOT_WRONG_FRAMES,
+            WalkOutcome::WrongFrames(_) => SLOT_WRONG_FRAMES,
             WalkOutcome::Breach(_) | WalkOutcome::Wrote(_) => SLOT_BREACH,
         };
         count(&tally.codes, code % CODE_SLOTS);

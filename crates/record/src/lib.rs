@@ -12,6 +12,7 @@
 
 pub mod buckets;
 pub mod codes;
+pub mod contradiction;
 pub mod error;
 pub mod facts;
 pub mod finding;
@@ -35,6 +36,7 @@ pub mod totals;
 pub mod variants;
 
 pub use codes::{Code, Generation, RETURNED, code_name};
+pub use contradiction::{Contradiction, ContradictionKind, KnownDifference, SaidFrame};
 pub use error::{RecordError, StoreError};
 pub use facts::{JvmFacts, MachineFacts, ProcessEnd, RunFacts};
 pub use finding::{Finding, FindingVerdict, KnownMatch, SCHEMA, Sighting, WitnessCount};

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 use walkfuzz_context::{Address, Pc};
 
 use crate::codes::Code;
+use crate::contradiction::Contradiction;
 
 /// A synchronous signal inside a guarded walk, as the guard saw it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -47,8 +48,8 @@ pub enum WalkOutcome {
     Fault(FaultRecord),
     /// It did not come back and an alarm ended it.
     Hang,
-    /// Frames that another witness contradicts.
-    WrongFrames,
+    /// Frames that another walker contradicts.
+    WrongFrames(Contradiction),
     /// It came back, and broke its contract.
     Breach(Breach),
     /// It came back, and had written to the stack of the walked thread: the instruction that did, found by repeating the walk on
@@ -83,7 +84,7 @@ impl WalkOutcome {
             WalkOutcome::Error(_) => OutcomeKind::Error,
             WalkOutcome::Fault(_) => OutcomeKind::Fault,
             WalkOutcome::Hang => OutcomeKind::Hang,
-            WalkOutcome::WrongFrames => OutcomeKind::WrongFrames,
+            WalkOutcome::WrongFrames(_) => OutcomeKind::WrongFrames,
             WalkOutcome::Breach(_) => OutcomeKind::Breach,
             WalkOutcome::Wrote(_) => OutcomeKind::Wrote,
         }

@@ -32,6 +32,7 @@ pub fn end_screen(summary: &Summary) -> String {
         engine(summary),
         time(summary),
     ];
+    lines.extend(oracle(summary));
     lines.extend(blocks(summary));
     let (troubles, next) = (troubles(summary), next(summary));
     let rest = usize::from(troubles.is_some()) + next.len();
@@ -101,6 +102,21 @@ fn events(summary: &Summary) -> String {
         count(events.drops),
         count(events.stale_hits),
     )
+}
+
+/// What an oracle said; absent where nobody asked one.
+fn oracle(summary: &Summary) -> Option<String> {
+    let oracle = &summary.oracle;
+    (oracle.compared != 0).then(|| {
+        format!(
+            "oracle    {} walks compared: agree {}, cut short {}, unproven {}, wrong {}",
+            count(oracle.compared),
+            percent(oracle.agreed, oracle.compared),
+            count(oracle.prefixes),
+            count(oracle.unproven),
+            count(oracle.wrong),
+        )
+    })
 }
 
 /// What the walks reached of the code that walks; absent where nobody looked.

@@ -13,8 +13,8 @@ use crate::interval::KOfN;
 use crate::lane::Counter;
 use crate::outcome::ProcessOutcome;
 use crate::summary::{
-    EngineCounts, EventCounts, Evidence, EvidenceCounts, FindingRow, OutcomeRow, Quantiles, Share,
-    Summary, Verdict,
+    EngineCounts, EventCounts, Evidence, EvidenceCounts, FindingRow, OracleCounts, OutcomeRow,
+    Quantiles, Share, Summary, Verdict,
 };
 use crate::totals::Totals;
 
@@ -80,6 +80,7 @@ impl Summary {
             untouched_faults: Share::new(untouched.faults(), untouched.walks()),
             perturbed_faults: Share::new(perturbed.faults(), perturbed.walks()),
             events: events(totals),
+            oracle: oracle(totals),
             engine: engine(totals),
             thread_seconds: totals.thread_seconds,
             walker_seconds: totals.walker_seconds,
@@ -230,6 +231,23 @@ fn events(totals: &Totals) -> EventCounts {
         stack_writes: totals.counter(Counter::StackWrites),
         blocks_seen: totals.counter(Counter::BlocksSeen),
         blocks_planted: totals.counter(Counter::BlocksPlanted),
+    }
+}
+
+fn oracle(totals: &Totals) -> OracleCounts {
+    let [compared, agreed, prefixes, unproven] = [
+        Counter::OracleCompared,
+        Counter::OracleAgreed,
+        Counter::OraclePrefixes,
+        Counter::OracleUnproven,
+    ]
+    .map(|counter| totals.counter(counter));
+    OracleCounts {
+        compared,
+        agreed,
+        prefixes,
+        unproven,
+        wrong: compared.saturating_sub(agreed.saturating_add(prefixes).saturating_add(unproven)),
     }
 }
 

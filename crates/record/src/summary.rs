@@ -160,6 +160,21 @@ pub struct EventCounts {
     pub blocks_planted: u64,
 }
 
+/// What an oracle said of the walks' frames; all zero without one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+pub struct OracleCounts {
+    /// Walks in which both gave frames: the sum of the following.
+    pub compared: u64,
+    /// The same frames.
+    pub agreed: u64,
+    /// The same as far as the shorter walk went.
+    pub prefixes: u64,
+    /// Other frames, at contexts of which nobody can say what is right.
+    pub unproven: u64,
+    /// Wrong frames.
+    pub wrong: u64,
+}
+
 /// What is missing from the evidence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct EvidenceCounts {
@@ -210,6 +225,9 @@ pub struct Summary {
     pub perturbed_faults: Share,
     /// What happened beside outcomes.
     pub events: EventCounts,
+    /// What an oracle said.
+    #[serde(default)]
+    pub oracle: OracleCounts,
     /// What the walks came from.
     pub engine: EngineCounts,
     /// Seconds of the fuzzing or sampled threads; 0 if nobody measured.

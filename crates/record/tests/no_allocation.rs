@@ -5,7 +5,8 @@ use std::cell::Cell;
 
 use walkfuzz_context::{Arch, BlobKind, Registers};
 use walkfuzz_record::{
-    Code, Counter, FaultRecord, Generation, Options, Recorder, WalkOutcome, WalkerId, WalkerInfo,
+    Code, Contradiction, ContradictionKind, Counter, FaultRecord, Generation, Options, Recorder,
+    WalkOutcome, WalkerId, WalkerInfo,
 };
 
 thread_local! {
@@ -50,7 +51,13 @@ fn recording_allocates_nothing() {
         WalkOutcome::Error(Code(i32::MIN)),
         WalkOutcome::Fault(FaultRecord::default()),
         WalkOutcome::Hang,
-        WalkOutcome::WrongFrames,
+        WalkOutcome::WrongFrames(Contradiction {
+            kind: ContradictionKind::OtherBci,
+            frame: u32::MAX,
+            known: None,
+            given: None,
+            expected: None,
+        }),
     ];
 
     let before = ALLOCATIONS.get();

@@ -100,7 +100,9 @@ impl DebugInfo {
         let (mut low, mut high) = (0, descs.length() / self.size);
         while low < high {
             let middle = low + (high - low) / 2;
-            if self.desc(memory, descs, middle)?.pc_offset < offset {
+            let at = descs.start.0.checked_add(middle * self.size)?;
+            let pc_offset = memory.read_i32(Address(at + self.pc_offset as u64)).ok()?;
+            if pc_offset < offset {
                 low = middle + 1;
             } else {
                 high = middle;

@@ -111,6 +111,12 @@ impl ReferenceFrame {
     };
 }
 
+/// What takes the frames of a walk, the innermost first.
+pub trait Frames {
+    /// Takes one; `false` if there is no room, which ends the walk as [`End::Full`]. Called in signal handlers: it must not allocate, lock or panic.
+    fn push(&mut self, frame: &ReferenceFrame) -> bool;
+}
+
 /// Why a walk ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum End {

@@ -24,6 +24,6 @@ mod unsigned5;
 mod walk;
 
 pub use checked::CheckedMemory;
-pub use frame::{End, FrameKind, NATIVE_BCI, ReferenceFrame, Trust, Walk};
+pub use frame::{End, FrameKind, Frames, NATIVE_BCI, ReferenceFrame, Trust, Walk};
 pub use reference::{Reference, ReferenceError};
 pub use thread::{Anchor, Thread};

@@ -15,6 +15,9 @@ pub(crate) struct MethodLayout {
     code_size: u64,
     /// Bytecodes stand behind the header (constMethod.hpp, `code_base`).
     const_method_size: u64,
+    id_number: u64,
+    pool_holder: u64,
+    ids: u64,
 }
 
 /// A method that makes sense.
@@ -33,7 +36,26 @@ impl MethodLayout {
             constants: offset("ConstMethod", "_constants")?,
             code_size: offset("ConstMethod", "_code_size")?,
             const_method_size: tables.require_size("ConstMethod")?,
+            id_number: offset("ConstMethod", "_method_idnum")?,
+            pool_holder: offset("ConstantPool", "_pool_holder")?,
+            ids: offset("InstanceKlass", "_methods_jmethod_ids")?,
         })
+    }
+
+    /// The `jmethodID` of the method at `at`, if it has one: its class has an array of them by the method's number, and their count stands
+    /// first (instanceKlass.cpp, `jmethod_id_or_null`).
+    #[inline]
+    pub(crate) fn id<M: Memory + ?Sized>(&self, memory: &M, at: Address) -> Option<u64> {
+        let pointer = |object, offset| memory.read_pointer(of(object, offset)?).ok();
+        let const_method = pointer(at, self.const_method)?;
+        let number = memory.read_u16(of(const_method, self.id_number)?).ok()?;
+        let constants = pointer(const_method, self.constants)?;
+        let holder = pointer(constants, self.pool_holder)?;
+        let ids = pointer(holder, self.ids)?;
+        let count = memory.read_u64(of(ids, 0)?).ok()?;
+        let number = u64::from(number);
+        let id = (number < count).then_some(of(ids, 8 * (1 + number))?)?;
+        memory.read_u64(id).ok().filter(|id| *id != 0)
     }
 
     /// The method at `at`; `None` if it cannot be one.

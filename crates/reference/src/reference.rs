@@ -2,8 +2,8 @@
 
 use walkfuzz_context::{Address, Arch};
 use walkfuzz_vmstructs::{
-    CodeCacheError, HotSpot, LiveCode, Memory, MissingEntry, NmethodLayout, Span, Tables,
-    Unreadable,
+    CodeAt, CodeCacheError, HotSpot, LiveBlob, LiveCode, Memory, MissingEntry, NmethodLayout, Span,
+    Tables, Unreadable,
 };
 
 use crate::arch::{Shape, shape};
@@ -98,6 +98,20 @@ impl Reference {
         java_thread: Address,
     ) -> Result<Thread, Unreadable> {
         self.threads.read(memory, java_thread)
+    }
+
+    /// The code at `address`, as HotSpot itself looks it up. Signal-safe.
+    pub fn blob_at<M: Memory + ?Sized>(&self, memory: &M, address: Address) -> Option<LiveBlob> {
+        match self.code.find(memory, address) {
+            CodeAt::Blob(blob) => Some(blob),
+            CodeAt::Free | CodeAt::Outside | CodeAt::Unreadable => None,
+        }
+    }
+
+    /// The `jmethodID` of a `Method*`; `None` if it has none yet, or is no method.
+    #[inline]
+    pub fn id_of_method<M: Memory + ?Sized>(&self, memory: &M, method: Address) -> Option<u64> {
+        self.methods.id(memory, method)
     }
 
     /// The `Method*` that a `jmethodID` stands for: it points to it in 11 to 25. `None` if it is unreadable or stands for none any more.

@@ -4,13 +4,13 @@ use walkfuzz_context::{Address, BlobKind, Pc, Registers, Sp};
 use walkfuzz_vmstructs::{CodeAt, LiveBlob, Memory, Nmethod};
 
 use crate::arch::{Edge, LOOKED_AT, called, epilogue, prologue, strip};
-use crate::frame::{End, Trust};
+use crate::frame::{End, Frames, Trust};
 use crate::walk::{At, Position, Walker};
 
 /// Native frames that are gone through from a leaf that Java called.
 const NATIVE_FRAMES: usize = 1024;
 
-impl<M: Memory + ?Sized> Walker<'_, M> {
+impl<M: Memory + ?Sized, F: Frames + ?Sized> Walker<'_, M, F> {
     /// The frame that the walk begins with.
     pub(crate) fn start(&self, registers: &Registers) -> Result<Position, End> {
         let anchor = &self.thread.anchor;
@@ -33,7 +33,6 @@ impl<M: Memory + ?Sized> Walker<'_, M> {
             trust: Trust::Table,
             at: At::Instruction { lr },
             is_deoptimised: false,
-            blob: None,
         };
         if self.reference.code.reserves(Address(position.pc)) {
             return Ok(position);
@@ -58,7 +57,6 @@ impl<M: Memory + ?Sized> Walker<'_, M> {
                 trust: Trust::Guess,
                 at: At::Return,
                 is_deoptimised: false,
-                blob: None,
             };
             if self.reference.code.reserves(Address(position.pc)) {
                 return Ok(position);

@@ -5,7 +5,7 @@ use walkfuzz_vmstructs::{CodeAt, LiveBlob, Memory, Nmethod, Span};
 
 use crate::arch::strip;
 use crate::debug_info::Wanted;
-use crate::frame::{End, FrameKind, NATIVE_BCI, ReferenceFrame, Trust, Walk};
+use crate::frame::{End, FrameKind, Frames, NATIVE_BCI, ReferenceFrame, Trust, Walk};
 use crate::reference::Reference;
 use crate::thread::{Anchor, Thread};
 
@@ -24,8 +24,6 @@ pub(crate) struct Position {
     pub(crate) trust: Trust,
     pub(crate) at: At,
     pub(crate) is_deoptimised: bool,
-    /// What the pc lies in, if that has been looked up.
-    pub(crate) blob: Option<LiveBlob>,
 }
 
 /// What is known of a position's pc.
@@ -38,12 +36,11 @@ pub(crate) enum At {
 }
 
 /// One walk.
-pub(crate) struct Walker<'a, M: Memory + ?Sized> {
+pub(crate) struct Walker<'a, M: Memory + ?Sized, F: Frames + ?Sized> {
     pub(crate) reference: &'a Reference,
     pub(crate) memory: &'a M,
     pub(crate) thread: &'a Thread,
-    frames: &'a mut [ReferenceFrame],
-    count: usize,
+    frames: &'a mut F,
 }
 
 impl Reference {
@@ -55,20 +52,31 @@ impl Reference {
         registers: &Registers,
         frames: &mut [ReferenceFrame],
     ) -> Walk {
+        let mut written = Written { frames, count: 0 };
+        let end = self.walk_into(memory, thread, registers, &mut written);
+        Walk {
+            frames: written.count,
+            end,
+        }
+    }
+
+    /// [`walk`](Self::walk) into anything that takes frames. Returns why there are no more.
+    pub fn walk_into<M: Memory + ?Sized, F: Frames + ?Sized>(
+        &self,
+        memory: &M,
+        thread: &Thread,
+        registers: &Registers,
+        frames: &mut F,
+    ) -> End {
         let mut walker = Walker {
             reference: self,
             memory,
             thread,
             frames,
-            count: 0,
         };
-        let end = match walker.run(registers) {
+        match walker.run(registers) {
             Ok(never) => match never {},
             Err(end) => end,
-        };
-        Walk {
-            frames: walker.count,
-            end,
         }
     }
 }
@@ -76,7 +84,24 @@ impl Reference {
 /// Walks go on until there is a reason to end.
 enum Never {}
 
-impl<M: Memory + ?Sized> Walker<'_, M> {
+/// Frames in a slice.
+struct Written<'a> {
+    frames: &'a mut [ReferenceFrame],
+    count: usize,
+}
+
+impl Frames for Written<'_> {
+    fn push(&mut self, frame: &ReferenceFrame) -> bool {
+        let Some(slot) = self.frames.get_mut(self.count) else {
+            return false;
+        };
+        *slot = *frame;
+        self.count += 1;
+        true
+    }
+}
+
+impl<M: Memory + ?Sized, F: Frames + ?Sized> Walker<'_, M, F> {
     fn run(&mut self, registers: &Registers) -> Result<Never, End> {
         let mut position = self.start(registers)?;
         // A frame takes a word at least.
@@ -125,11 +150,13 @@ impl<M: Memory + ?Sized> Walker<'_, M> {
         Ok(strip(self.reference.arch, self.word(at)?))
     }
 
+    #[inline]
     fn push(&mut self, frame: ReferenceFrame) -> Result<(), End> {
-        let slot = self.frames.get_mut(self.count).ok_or(End::Full)?;
-        *slot = frame;
-        self.count += 1;
-        Ok(())
+        if self.frames.push(&frame) {
+            Ok(())
+        } else {
+            Err(End::Full)
+        }
     }
 
     /// A frame of the position without a method.
@@ -154,24 +181,26 @@ impl<M: Memory + ?Sized> Walker<'_, M> {
         if pc == self.reference.call_stub_return {
             return self.entry(position);
         }
-        let blob = match position.blob {
-            Some(blob) => blob,
-            None => match self.reference.code.find(self.memory, pc) {
-                CodeAt::Blob(blob) => blob,
-                CodeAt::Free | CodeAt::Outside => return Err(End::NoCode(Pc(position.pc))),
-                CodeAt::Unreadable => return Err(End::Unreadable(pc)),
-            },
+        let found = self.reference.code.find(self.memory, pc);
+        // By reference: it is large.
+        let blob = match &found {
+            CodeAt::Blob(blob) => blob,
+            CodeAt::Free | CodeAt::Outside => return Err(End::NoCode(Pc(position.pc))),
+            CodeAt::Unreadable => return Err(End::Unreadable(pc)),
         };
         if !blob.code.contains(pc) {
             return Err(End::NoCode(Pc(position.pc)));
         }
         match (&blob.nmethod, blob.kind) {
-            (Some(nmethod), _) => self.compiled(position, &blob, nmethod),
+            (Some(nmethod), _) => {
+                let position = self.original(position, blob, nmethod)?;
+                self.compiled(&position, blob, nmethod)
+            }
             (None, _) if blob.is_upcall_stub => {
                 self.push(Self::frame(position, FrameKind::Stub))?;
                 Err(End::Upcall(Pc(position.pc)))
             }
-            _ => self.stub(position, &blob),
+            _ => self.stub(position, blob),
         }
     }
 
@@ -239,7 +268,7 @@ impl<M: Memory + ?Sized> Walker<'_, M> {
             Pc(0) => self.code_at(anchor.sp.0.wrapping_sub(8))?,
             Pc(pc) => strip(self.reference.arch, pc),
         };
-        self.original(Position {
+        Ok(Position {
             pc,
             sp: anchor.sp.0,
             own_sp: anchor.sp.0,
@@ -247,7 +276,6 @@ impl<M: Memory + ?Sized> Walker<'_, M> {
             trust: Trust::Anchor,
             at: At::Return,
             is_deoptimised: false,
-            blob: None,
         })
     }
 
@@ -372,7 +400,7 @@ impl<M: Memory + ?Sized> Walker<'_, M> {
         self.unframed(position, End::NoFrame(Pc(position.pc)))
     }
 
-    /// The caller: past the return barrier, and of a deoptimised frame as it was.
+    /// The caller: past the return barrier.
     pub(crate) fn caller(
         &self,
         position: &Position,
@@ -392,7 +420,6 @@ impl<M: Memory + ?Sized> Walker<'_, M> {
             trust,
             at: At::Return,
             is_deoptimised: false,
-            blob: None,
         };
         let reference = self.reference;
         if let Some(continuations) = &reference.continuations
@@ -411,28 +438,20 @@ impl<M: Memory + ?Sized> Walker<'_, M> {
                 ..caller
             });
         }
-        let caller = self.checked(position, caller)?;
-        self.original(caller)
+        self.checked(position, caller)
     }
 
     /// A deoptimised frame returns to a handler; where it would have returned to stands in one of its slots.
-    fn original(&self, position: Position) -> Result<Position, End> {
-        let pc = Address(position.pc);
-        if self.reference.interpreter.contains(pc) || !self.reference.code.reserves(pc) {
-            return Ok(position);
-        }
-        let CodeAt::Blob(blob) = self.reference.code.find(self.memory, pc) else {
-            return Ok(position);
-        };
-        let position = Position {
-            blob: Some(blob),
-            ..position
-        };
-        let Some(nmethod) = &blob.nmethod else {
-            return Ok(position);
-        };
-        if nmethod.deopt_handler != Some(pc) && nmethod.deopt_mh_handler != Some(pc) {
-            return Ok(position);
+    fn original(
+        &self,
+        position: &Position,
+        blob: &LiveBlob,
+        nmethod: &Nmethod,
+    ) -> Result<Position, End> {
+        let pc = Some(Address(position.pc));
+        let deoptimised = nmethod.deopt_handler == pc || nmethod.deopt_mh_handler == pc;
+        if position.at != At::Return || !deoptimised {
+            return Ok(*position);
         }
         let original = self.slot(position.own_sp, i64::from(nmethod.orig_pc_offset))?;
         let original = strip(self.reference.arch, original);
@@ -442,7 +461,7 @@ impl<M: Memory + ?Sized> Walker<'_, M> {
         Ok(Position {
             pc: original,
             is_deoptimised: true,
-            ..position
+            ..*position
         })
     }
 }

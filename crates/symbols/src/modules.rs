@@ -66,6 +66,13 @@ impl Module {
         self.base.0.wrapping_sub(linked)
     }
 
+    /// Where the symbol is in this process, if the module's file still names it.
+    #[must_use]
+    pub fn address_of(&self, symbol: &str) -> Option<u64> {
+        let offset = self.table()?.address_of(symbol)?;
+        Some(offset.wrapping_add(self.bias()))
+    }
+
     /// The vdso is in no file, but in every process of this kernel.
     fn vdso(&self) -> Option<Vec<u8>> {
         let range = self.ranges.first()?;

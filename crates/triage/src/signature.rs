@@ -165,18 +165,21 @@ impl FromStr for Kind {
     }
 }
 
+/// How a detail of wrong frames ends, behind the name of the walker that says so.
+const DISAGREES: &str = " disagrees";
+
 /// What makes two findings the same. The [module](self) says why.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub struct Signature {
     /// The kind of outcome.
     pub kind: Kind,
-    /// The short name of the function that it happened in, as `SymbolisedPc::site` gives it. Of a death: [`Signature::OPEN_WALK`] or
+    /// The short name of the function that it happened in, as `SymbolisedPc::site` gives it. Of wrong frames: what is wrong, and where. Of a death: [`Signature::OPEN_WALK`] or
     /// [`Signature::NO_OPEN_WALK`].
     pub function: String,
     /// The walker's short name, such as `agct`; [`Signature::NO_WALKER`] for a crash without one.
     pub walker: String,
-    /// What else tells it apart. Of a failed check: its `file:line`, then what failed. Of a breach: which one. Of a
+    /// What else tells it apart. Of wrong frames: who says so, and why they are wrong where that is known. Of a failed check: its `file:line`, then what failed. Of a breach: which one. Of a
     /// death: how it ended.
     pub detail: Option<String>,
 }
@@ -220,6 +223,25 @@ impl Signature {
         self
     }
 
+    /// What a detail of wrong frames says; `why` they are wrong is there where that is known.
+    #[must_use]
+    pub fn disagreement(oracle: &str, why: Option<&str>) -> String {
+        match why {
+            Some(why) => format!("{why}, {oracle}{DISAGREES}"),
+            None => format!("{oracle}{DISAGREES}"),
+        }
+    }
+
+    /// Of wrong frames: the walker that says so.
+    #[must_use]
+    pub fn oracle(&self) -> Option<&str> {
+        let said = self
+            .detail
+            .as_deref()
+            .filter(|_| self.kind == Kind::WrongFrames)?;
+        said.strip_suffix(DISAGREES)?.rsplit(", ").next()
+    }
+
     /// The hash of the text form.
     #[must_use]
     pub fn id(&self) -> SignatureId {
@@ -242,7 +264,10 @@ impl Signature {
                 format!("{what} at {place}")
             }
             (Kind::Guarantee, None) => format!("guarantee failed in {function}"),
-            (Kind::WrongFrames, _) => format!("wrong frames at {function}"),
+            (Kind::WrongFrames, Some(why)) => {
+                format!("wrong frames of {}: {function}, {why}", self.walker)
+            }
+            (Kind::WrongFrames, None) => format!("wrong frames at {function}"),
             (Kind::Breach, Some(what)) => format!("breach of contract ({what}) in {function}"),
             (Kind::Breach, None) => format!("breach of contract in {function}"),
             (Kind::Write, _) => format!("write to the walked stack in {function}"),
@@ -259,7 +284,8 @@ impl Signature {
                 format!("{kind} in {function}{detail}")
             }
         };
-        if self.walker != Self::NO_WALKER {
+        let is_named = self.kind == Kind::WrongFrames && self.detail.is_some();
+        if self.walker != Self::NO_WALKER && !is_named {
             title.push_str(&format!(" via {}", self.walker));
         }
         if let Some(tier) = tier {

@@ -208,7 +208,7 @@ impl BlobLayout {
     }
 
     /// As [`decode`](Self::decode) without owning anything: for handlers. Of a long name only the beginning is looked at.
-    #[inline]
+    #[inline(always)] // As `NmethodLayout::decode`.
     pub(crate) fn decode_known(
         &self,
         at: Address,

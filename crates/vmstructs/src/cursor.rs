@@ -59,6 +59,11 @@ impl Slot {
         Ok(Self::of(tables, tables.require_any(candidates)?))
     }
 
+    /// Where the field is, from the object's begin.
+    pub(crate) const fn offset(self) -> u64 {
+        self.offset as u64
+    }
+
     /// First byte behind the field.
     pub(crate) const fn end(self) -> usize {
         self.offset.saturating_add(self.width)
@@ -71,7 +76,15 @@ pub(crate) struct Cursor<'a>(pub(crate) &'a [u8]);
 
 impl Cursor<'_> {
     /// The field's value, zero-extended; 0 if it lies behind the bytes.
+    #[inline(always)] // A load and a mask; a walk reads dozens of fields.
     pub(crate) fn unsigned(self, slot: Slot) -> u64 {
+        let from = self.0.get(slot.offset..).unwrap_or_default();
+        if let Some(word) = from.first_chunk()
+            && (1..=8).contains(&slot.width)
+        {
+            // One load, and no copy of a length that only the running program knows.
+            return u64::from_le_bytes(*word) & (u64::MAX >> (64 - 8 * slot.width));
+        }
         let mut bytes = [0; 8];
         if let (Some(from), Some(into)) = (
             self.0.get(slot.offset..slot.end()),
@@ -83,12 +96,14 @@ impl Cursor<'_> {
     }
 
     /// The field's value, sign-extended.
+    #[inline]
     pub(crate) fn signed(self, slot: Slot) -> i64 {
         let shift = 64_u32.saturating_sub(8 * slot.width as u32).min(63);
         (self.unsigned(slot) << shift).cast_signed() >> shift
     }
 
     /// The field as an address.
+    #[inline]
     pub(crate) fn pointer(self, slot: Slot) -> Address {
         Address(self.unsigned(slot))
     }

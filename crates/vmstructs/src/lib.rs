@@ -36,6 +36,7 @@ mod perturber;
 mod sampling;
 mod span;
 mod tables;
+mod thread_search;
 mod threads;
 mod vtable_stubs;
 mod zones;
@@ -61,6 +62,7 @@ pub use nmethod::{Nmethod, NmethodLayout};
 pub use perturber::Perturber;
 pub use span::Span;
 pub use tables::{Field, MissingEntry, Tables, TablesError};
+pub use thread_search::{Sighting, ThreadSearch};
 pub use threads::{
     JavaThread, ThreadLayout, ThreadState, ThreadsError, Tid, java_threads, jni_environment_offset,
 };

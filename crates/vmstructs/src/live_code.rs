@@ -13,9 +13,11 @@ use crate::memory::Memory;
 use crate::span::Span;
 
 /// The longest header that is looked at: an nmethod's takes at most 376 bytes in 11 to 25.
-const HEADER: usize = 512;
+const HEADER: usize = 384;
 /// How much of a blob's name is read: enough to tell kinds apart.
 const NAME: usize = 32;
+/// The name of compiled Java code, with its end.
+const COMPILED: [u8; 8] = *b"nmethod\0";
 /// How often the segment map may point back: once for each 254 segments of a block.
 const HOPS: u32 = 8192;
 /// `CodeHeap::free_sentinel` (heap.hpp): no block was ever made here.
@@ -103,6 +105,7 @@ impl LiveCode {
     }
 
     /// `None` if something cannot be read.
+    #[inline]
     fn blob_in<M: Memory + ?Sized>(
         &self,
         memory: &M,
@@ -130,10 +133,17 @@ impl LiveCode {
         let header = bytes.get_mut(..wanted)?;
         memory.read(blob, header).ok()?;
         let header = Cursor(header);
+        let name_at = layout.blob.name_at(header);
         let mut name = [0; NAME];
-        let name = memory.read_cstring(layout.blob.name_at(header), &mut name);
-        // Garbage, or cut off inside a character: none of the names that tell kinds apart.
-        let name = std::str::from_utf8(name.ok()?).unwrap_or_default();
+        let name = match memory.read_u64(name_at).map(u64::to_le_bytes) {
+            // Nearly all code that is walked has this name, and ends here.
+            Ok(COMPILED) => "nmethod",
+            _ => {
+                let name = memory.read_cstring(name_at, &mut name);
+                // Garbage, or cut off inside a character: none of the names that tell kinds apart.
+                std::str::from_utf8(name.ok()?).unwrap_or_default()
+            }
+        };
         Some(match layout.blob.decode_known(blob, header, limit, name) {
             Some(blob) if blob.span.contains(address) => CodeAt::Blob(blob),
             _ => CodeAt::Free,

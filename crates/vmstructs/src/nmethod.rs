@@ -66,6 +66,7 @@ enum Place {
 
 impl Place {
     /// `None` for the values that mean "there is none": 0, -1, and anything outside the blob.
+    #[inline(always)] // A few instructions each, and a walk has a dozen.
     fn resolve(self, header: Cursor<'_>, blob: Span, code: Span) -> Option<Address> {
         let address = match self {
             Place::Absolute(slot) => header.pointer(slot),
@@ -154,6 +155,7 @@ impl DebugPlaces {
     }
 
     /// Scopes and metadata; both empty if they make no sense.
+    #[inline]
     fn decode(&self, header: Cursor<'_>, blob: Span, pc_descs: Span) -> (Span, Span) {
         let scopes_data = match self.scopes_data {
             ScopesData::InBlob { begin } => Span::new(header.pointer(begin), pc_descs.start),
@@ -282,6 +284,7 @@ impl NmethodLayout {
     }
 
     /// Everything inside the blob that starts at `blob.start`; `None` if the fields contradict each other.
+    #[inline(always)] // What it returns is large, and would be moved several times.
     pub(crate) fn decode(
         &self,
         header: Cursor<'_>,
@@ -333,6 +336,7 @@ impl NmethodLayout {
         sane.then_some(nmethod)
     }
 
+    #[inline]
     fn pc_descs(&self, header: Cursor<'_>, blob: Span) -> Span {
         let (base, begin, end) = match self.pc_descs {
             PcDescs::InBlob { begin, end } => (blob.start, begin, end),

@@ -9,11 +9,11 @@ use crate::span::Span;
 use crate::tables::{MissingEntry, Tables};
 
 /// More threads than a process may have.
-const MAX_THREADS: usize = 100_000;
+pub(crate) const MAX_THREADS: usize = 100_000;
 /// Larger stacks are garbage.
 const MAX_STACK: u64 = 1 << 36;
 /// How often a list that was replaced while being read is read again.
-const ATTEMPTS: usize = 4;
+pub(crate) const ATTEMPTS: usize = 4;
 
 /// The kernel's id of a thread.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -109,7 +109,7 @@ pub enum ThreadsError {
 
 /// Where the list begins.
 #[derive(Clone, Copy, Debug)]
-enum List {
+pub(crate) enum List {
     /// `ThreadsSMRSupport::_java_thread_list` (since 12): an array that is replaced as a whole.
     Array {
         head: Address,
@@ -123,9 +123,9 @@ enum List {
 /// Where this JDK keeps a thread's fields.
 #[derive(Clone, Debug)]
 pub struct ThreadLayout {
-    list: List,
+    pub(crate) list: List,
     size: usize,
-    os_thread: Slot,
+    pub(crate) os_thread: Slot,
     stack_base: Slot,
     stack_size: Slot,
     state: Slot,
@@ -134,7 +134,7 @@ pub struct ThreadLayout {
     last_java_pc: Slot,
     last_java_fp: Slot,
     jni_environment: Option<u64>,
-    tid: u64,
+    pub(crate) tid: u64,
     pthread: u64,
 }
 

@@ -5,14 +5,24 @@
 //! [`Walker`] for the contract of both sides.
 
 mod agct;
+mod agreement;
 #[cfg(test)]
 mod example;
+mod known;
+mod reference;
+mod remote;
+mod request;
 mod ticks;
 mod trace;
 mod walked;
 mod walker;
 
 pub use agct::Agct;
+pub use agreement::{Agreement, Voice, compare, contradiction};
+pub use known::{Explainer, Referee, as_interrupted, known_difference};
+pub use reference::ReferenceWalker;
+pub use remote::{NoSuchThread, Remote, RemoteError, RemoteFacts, RemoteMode};
+pub use request::{ExtensionCall, RequestStackTrace};
 pub use ticks::{tick_hz, ticks};
 pub use trace::{CANARY, CallTrace, Frame, MAX_DEPTH, TraceBuffer, hash};
 pub use walked::{Ended, Walked, fault_record, walk_bare, walk_guarded};

@@ -1,5 +1,7 @@
 //! The buffer that a walker writes frames into, with a canary behind the last frame it may write.
 
+use crate::remote::Errand;
+
 /// The most frames that one walk may ask for.
 pub const MAX_DEPTH: usize = 2048;
 
@@ -39,6 +41,8 @@ pub struct TraceBuffer {
     pub trace: CallTrace,
     pub(crate) frames: [Frame; MAX_DEPTH + 1],
     pub(crate) depth: usize,
+    /// Of a walker that passes for another thread.
+    pub(crate) errand: Option<Errand>,
 }
 
 // SAFETY: the raw pointers in `trace` are only followed by the walker during a call that the owner of the buffer makes.
@@ -56,6 +60,7 @@ impl TraceBuffer {
             },
             frames: [Frame::default(); MAX_DEPTH + 1],
             depth: 0,
+            errand: None,
         })
     }
 
@@ -64,6 +69,7 @@ impl TraceBuffer {
     pub fn reset(&mut self, depth: i32) -> i32 {
         let depth = usize::try_from(depth).unwrap_or(0).clamp(1, MAX_DEPTH);
         self.depth = depth;
+        self.errand = None;
         self.trace = CallTrace {
             env: std::ptr::null_mut(),
             num_frames: 0,

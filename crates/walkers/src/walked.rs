@@ -72,6 +72,7 @@ pub unsafe fn walk_guarded(
     fault: &mut Fault,
 ) -> Walked {
     let near_before = slot.near_misses();
+    let asked = walker.passes_for_another().then(|| slot.ask_jvm(false));
     let began = ticks();
     // SAFETY: the caller's promise; the walker's contract says that nothing in the call owns a Rust resource.
     let result = unsafe {
@@ -85,9 +86,15 @@ pub unsafe fn walk_guarded(
         )
     };
     let ticks = ticks().wrapping_sub(began);
+    if let Some(asked) = asked {
+        slot.ask_jvm(asked);
+    }
     Walked {
         ended: match result {
-            Err(_) => Ended::Faulted,
+            Err(_) => {
+                walker.left(trace);
+                Ended::Faulted
+            }
             Ok(()) => returned(walker, trace),
         },
         near_misses: slot.near_misses().wrapping_sub(near_before) as u32,

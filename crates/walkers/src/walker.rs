@@ -76,4 +76,14 @@ pub trait Walker: Send + Sync {
 
     /// The frame count (> 0) or the code (<= 0) of a call that returned.
     fn finish(&self, trace: &TraceBuffer) -> Code;
+
+    /// Whether the JVM takes the walking thread for another one during the call. Its own fault handler is then not asked.
+    #[inline]
+    fn passes_for_another(&self) -> bool {
+        false
+    }
+
+    /// Puts back what a call has changed that was left halfway. Runs where [`finish`](Walker::finish) does, instead of it.
+    #[inline]
+    fn left(&self, _: &TraceBuffer) {}
 }

@@ -5,6 +5,7 @@ mod parts;
 mod repro;
 mod snapshots;
 mod stress;
+mod walkers;
 
 use std::borrow::Cow;
 
@@ -165,6 +166,9 @@ pub(crate) fn run(args: &BenchArgs) -> Result<(), Failure> {
         let (figures, sampling) = stress::measure(&bench)?;
         results.figures.extend(figures);
         results.sampling = Some(sampling);
+    }
+    if parts.contains(&BenchPart::Walkers) {
+        results.figures.extend(walkers::figures(&bench)?);
     }
     if args.json {
         return crate::print_json(&results);

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::compare::CompareArgs;
 use crate::corpus::args::CorpusCommand;
 use crate::interpose::args::InterposeArgs;
 use crate::stress::args::{MergeArgs, StressArgs};
@@ -15,10 +16,10 @@ const EXIT_CODES: &str = "\
 Exit codes:
     0  it worked (findings alone do not change that)
     1  the answer is no: findings that --fail-on or --fail asked to fail on; repro: not reproduced, or no walker's crash;
-       replay: it ended otherwise; corpus check: an entry is not as expected; snapshots walk: the chains differ
+       replay: it ended otherwise; compare: --fail-on; corpus check: an entry is not as expected; snapshots walk: the chains differ
     2  wrong usage: an argument, or a file or folder that is not what it should be
     3  the environment lacks something; the message names the command that brings it
-    4  unknown: nothing was proven. fuzz, step: too few walks; replay: needs a libjvm that is not here; variants: no cell was
+    4  unknown: nothing was proven. fuzz, step, compare: too few walks; replay: needs a libjvm that is not here; variants: no cell was
        tried; export --run: it never crashed; repro: too little to go on; corpus check: a JDK is missing; snapshots take: none
   130  interrupted; what was found so far is kept";
 
@@ -41,6 +42,8 @@ pub(crate) enum Command {
     Fuzz(FuzzArgs),
     /// Walk at every instruction of Java code, untouched contexts only, no fuzzer.
     Step(StepArgs),
+    /// Two walkers side by side on the same contexts: where they agree, and where not.
+    Compare(CompareArgs),
     /// Show a run folder: for people, or as JSON.
     Report(ReportArgs),
     /// Walk what a capsule holds again, without a JVM, and say whether it ends the same.
@@ -88,6 +91,7 @@ impl Command {
             Command::Doctor(args) | Command::Jdk(JdkCommand::List(args)) => args.json,
             Command::Fuzz(args) => args.subject.json,
             Command::Step(args) => args.subject.json,
+            Command::Compare(args) => args.subject.json,
             Command::Report(args) => args.json,
             Command::Replay(args) => args.json,
             Command::Minimise(args) => args.json,
@@ -577,10 +581,12 @@ pub(crate) enum BenchPart {
     Snapshots,
     /// The sampler: what its clocks deliver, what a sample costs beside async-profiler's.
     Stress,
+    /// The reference walker beside AsyncGetCallTrace, frame by frame.
+    Walkers,
 }
 
 impl BenchPart {
-    pub(crate) const ALL: [BenchPart; 10] = [
+    pub(crate) const ALL: [BenchPart; 11] = [
         BenchPart::Guard,
         BenchPart::Start,
         BenchPart::Bare,
@@ -591,6 +597,7 @@ impl BenchPart {
         BenchPart::Repro,
         BenchPart::Snapshots,
         BenchPart::Stress,
+        BenchPart::Walkers,
     ];
 }
 
@@ -604,10 +611,17 @@ pub(crate) enum InJvm {
     },
     /// The guard's costs; needs no JVM.
     Guard,
+    /// What the JVM offers beyond JVMTI.
+    Extensions,
     /// One input.
     Start,
     /// The bare loop.
     Bare {
+        /// How long.
+        seconds: u32,
+    },
+    /// What a frame costs the session's walker and the reference walker.
+    Walkers {
         /// How long.
         seconds: u32,
     },
@@ -619,6 +633,11 @@ pub(crate) enum InJvm {
     /// A finding's walks at many moments; the request is JSON.
     Trial {
         /// What to try.
+        request: String,
+    },
+    /// Two walkers side by side; the request is JSON.
+    Compare {
+        /// What to do.
         request: String,
     },
     /// A supervised survey without libFuzzer.

@@ -7,6 +7,7 @@ use serde::Serialize;
 use walkfuzz_context::Arch;
 
 use crate::cli::OutputArgs;
+use crate::extensions;
 use crate::failure::{ENVIRONMENT, Failure};
 use crate::jdk::{self, JdkRow};
 use crate::table::table;
@@ -83,6 +84,15 @@ pub(crate) fn run(args: &OutputArgs) -> Result<(), Failure> {
         said,
         &format!("walkfuzz jdk install {}", walkfuzz_jvm::DEFAULT_JDK),
     ));
+    if usable > 0 {
+        let homes: Vec<&str> = jdks
+            .iter()
+            .filter(|jdk| jdk.usable)
+            .map(|jdk| jdk.home.as_str())
+            .collect();
+        let said = extensions::request_stack_trace(&homes);
+        checks.push(Row::note("RequestStackTrace", said));
+    }
     let ready = checks.iter().all(|row| row.state != State::Missing);
     let diagnosis = Diagnosis {
         ready,

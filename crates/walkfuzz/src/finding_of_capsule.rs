@@ -72,6 +72,7 @@ pub(crate) fn finding_of_capsule(
             code_name: None,
             address: Some(hex(fault.address.0)),
             detail: None,
+            contradiction: None,
         },
         registers: registers(capsule)
             .map(|(before, after)| FindingRegisters::new(&before, &after))

@@ -26,6 +26,8 @@ pub(crate) struct Measured {
     pub(crate) floor_ns: f64,
     pub(crate) recovery_ns: f64,
     pub(crate) step_ns: f64,
+    pub(crate) agct_ns_a_frame: f64,
+    pub(crate) reference_ns_a_frame: f64,
     pub(crate) walks: u64,
     pub(crate) beyond_first_frame: u64,
     pub(crate) cpu_seconds: f64,
@@ -38,6 +40,7 @@ pub(crate) struct Measured {
 pub(crate) fn run(what: &InJvm) -> Result<(), Failure> {
     match *what {
         InJvm::Trial { ref request } => crate::variants::trial_process::in_jvm(request),
+        InJvm::Compare { ref request } => crate::compare::in_jvm(request),
         InJvm::Step { walks } => step(walks),
         InJvm::Campaign {
             seconds,
@@ -55,6 +58,7 @@ pub(crate) fn run(what: &InJvm) -> Result<(), Failure> {
                 ..Measured::default()
             })
         }
+        InJvm::Extensions => crate::extensions::say(),
         InJvm::Start => measure(|session| {
             session.run_input(&[])?;
             Ok(Measured {
@@ -68,6 +72,17 @@ pub(crate) fn run(what: &InJvm) -> Result<(), Failure> {
                 walks: costs.walks,
                 beyond_first_frame: costs.beyond_first_frame,
                 cpu_seconds: costs.cpu_seconds,
+                ..Measured::default()
+            })
+        }),
+        InJvm::Walkers { seconds } => measure(|session| {
+            let reference = session.world().reference()?;
+            let costs = session.frame_costs(&reference, Duration::from_secs(u64::from(seconds)))?;
+            let [agct_ns_a_frame, reference_ns_a_frame] = costs.map(|costs| costs.per_frame());
+            Ok(Measured {
+                walks: costs.iter().map(|costs| costs.walks).sum(),
+                agct_ns_a_frame,
+                reference_ns_a_frame,
                 ..Measured::default()
             })
         }),

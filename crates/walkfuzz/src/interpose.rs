@@ -66,7 +66,7 @@ pub(crate) fn run(args: &InterposeArgs) -> Result<(), Failure> {
     began(&perturbed)?;
     let sides = [Side::of(&untouched), Side::of(&perturbed)];
     let asked = KOfN::new(
-        untouched.counter(Counter::AgctWalks) + perturbed.counter(Counter::AgctWalks),
+        untouched.asked_agct() + perturbed.asked_agct(),
         sides.iter().map(Side::returned).sum(),
     );
     let walker = Active::of(asked, sides.iter().map(Side::in_java).sum());

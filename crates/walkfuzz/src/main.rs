@@ -8,10 +8,12 @@ mod bench;
 mod checkout;
 mod child;
 mod cli;
+mod compare;
 mod corpus;
 mod doctor;
 mod explain;
 mod export;
+mod extensions;
 mod failure;
 mod finding;
 mod finding_of_capsule;
@@ -49,6 +51,7 @@ fn main() -> ExitCode {
         Command::Jdk(command) => jdk::run(command),
         Command::Fuzz(args) => fuzz::run(&args),
         Command::Step(args) => step::run(&args),
+        Command::Compare(args) => compare::run(&args),
         Command::Report(args) => report::run(&args),
         Command::Replay(args) => replay::run(&args),
         Command::Minimise(args) => minimise::run(&args),

@@ -215,6 +215,7 @@ pub(crate) fn result(cell: &Cell, place: i64, seed: u64) -> CellResult {
             walks: 10_000,
             frames: 0.2,
         },
+        torn: false,
         perturbs,
         unsampled: false,
         frees_nothing: false,

@@ -1,5 +1,5 @@
 /* A small profiler: an agent with a SIGPROF handler of its own, driven by ITIMER_PROF. By -D it is honest or one of several bad ones:
- *   HONEST    walks frame pointers, each checked against the stack's bounds
+ *   HONEST    walks frame pointers, as long as they are near: above a handler lie the kernel's frame and the thread's
  *   WILD      reads what sp points to, unchecked
  *   ENDLESS   never comes back from an sp that is not aligned
  *   GUARDED   reads what sp points to, unchecked, and skips the load in a SIGSEGV and SIGBUS handler of its own
@@ -31,6 +31,7 @@ struct state { volatile int lock; volatile uint64_t sum, skipped, walked; };
 static struct state *state;
 #ifdef GUARDED
 static struct sigaction before;
+static volatile int protected;
 static __thread sigjmp_buf *volatile way_out __attribute__((tls_model("initial-exec")));
 #endif
 
@@ -49,6 +50,7 @@ static void *stand_before_jvm(void *unused) {
     act.sa_sigaction = on_segv;
     sigaction(SIGSEGV, &act, NULL);
     sigaction(SIGBUS, &act, NULL);
+    protected = 1;
     return unused;
 }
 #endif
@@ -59,7 +61,7 @@ static void on_prof(int signo, siginfo_t *info, void *context) {
 #if defined(HONEST)
     uintptr_t here = (uintptr_t)&sp, fp = FP(uc);
     for (int depth = 0; depth < 64; depth++) {
-        if (fp % 8 != 0 || fp <= here || fp - here > 64 * 1024) break;
+        if (fp % 8 != 0 || fp <= here || fp - here > 2048) break;
         state->sum += ((volatile uint64_t *)fp)[1];
         uintptr_t next = *(volatile uintptr_t *)fp;
         if (next <= fp) break;
@@ -68,6 +70,7 @@ static void on_prof(int signo, siginfo_t *info, void *context) {
 #elif defined(ENDLESS)
     if (sp % 8 != 0) for (;;) state->sum++;
 #elif defined(GUARDED)
+    if (!protected) return;
     sigjmp_buf out;
     if (sigsetjmp(out, 0) == 0) {
         way_out = &out;

@@ -6,8 +6,8 @@ import java.util.concurrent.atomic.AtomicLong;
 
 /**
  * Work for the sampler's tests: {@code Busy SECONDS KIND...}, each kind a thread: {@code spin} computes, {@code sleep} waits, {@code threads} starts
- * threads that end at once, {@code processes} starts programs. It ends when the process has used so much CPU time, however long that takes on a busy
- * machine, and prints what it did: {@code done KIND N}.
+ * threads that end at once, {@code processes} starts programs, {@code leave} soon ends the JVM while the others are at work. It ends when the process
+ * has used so much CPU time, however long that takes on a busy machine, and prints what it did: {@code done KIND N}.
  */
 public final class Busy {
     private static volatile boolean over;
@@ -40,6 +40,10 @@ public final class Busy {
                 Thread thread = new Thread(() -> sink += spin(round));
                 thread.start();
                 thread.join();
+                break;
+            case "leave":
+                Thread.sleep(1500);
+                System.exit(0);
                 break;
             case "processes":
                 if (new ProcessBuilder("/bin/true").start().waitFor() != 0) {

@@ -6,5 +6,6 @@ mod clocks;
 mod faults;
 mod jvms;
 mod refusals;
+mod remote;
 mod sampling;
 mod support;

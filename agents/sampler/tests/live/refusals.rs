@@ -44,6 +44,28 @@ fn values_without_meaning() {
 }
 
 #[test]
+fn walks_from_outside_go_with_untouched_samples_alone() {
+    refused(
+        "walker=agct-remote-env,guard=off",
+        "walker=agct-remote-env goes with guard=on and untouched samples alone: leave out guard=off",
+    );
+    refused("walker=agct-remote-tid,steps=4", "leave out steps");
+    refused(
+        "walker=agct-remote,interval=1ms",
+        "walker=agct-remote means nothing",
+    );
+}
+
+/// No JVM has it yet. Its answer comes of the list that it really gives.
+#[test]
+fn a_jvm_without_request_stack_trace() {
+    refused(
+        "walker=request-stack-trace",
+        "this JVM offers no RequestStackTrace: walker=request-stack-trace has nothing to ask",
+    );
+}
+
+#[test]
 fn a_record_that_cannot_be_written() {
     let Some(jdk) = jdk() else { return };
     let Some(mut run) = Run::new(&jdk, "guard=on", "1 spin") else {

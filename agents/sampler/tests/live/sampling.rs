@@ -121,17 +121,30 @@ fn programs_that_a_program_starts_do_not_write_into_its_record() {
 #[test]
 fn one_thread_at_a_time_can_be_chosen() {
     let Some(jdk) = jdk() else { return };
-    let requested = |choice: &str| {
+    let requested = |choice: &str, seconds: u32| {
         let options = format!("interval=1ms,choose={choice}");
-        let mut run = Run::new(&jdk, &options, "1.5 spin spin spin spin")?;
+        let words = format!("{seconds} spin spin spin spin");
+        let mut run = Run::new(&jdk, &options, &words)?;
         let record = run.record();
         assert!(tally(&record, false).frames() > 20, "{choice}");
         let summary = run.summary();
         summary["on-cpu-seconds"].as_f64()
     };
-    let (Some(all), Some(one)) = (requested("all"), requested("one")) else {
+    // The program ends when its process has used so much CPU time, and on a starved machine the agent's own start takes most of a short one.
+    for seconds in [2, 8, 32] {
+        let Some(all) = requested("all", seconds) else {
+            return;
+        };
+        if all < f64::from(seconds) * 0.5 {
+            println!("of {seconds} s of CPU time only {all} were sampled");
+            continue;
+        }
+        let Some(one) = requested("one", seconds) else {
+            return;
+        };
+        println!("on-CPU seconds of chosen threads: all {all}, one {one}");
+        assert!(one > 0.0 && one < all * 0.6, "all {all}, one {one}");
         return;
-    };
-    println!("on-CPU seconds of chosen threads: all {all}, one {one}");
-    assert!(one < all * 0.6, "all {all}, one {one}");
+    }
+    panic!("of no run was half of the CPU time sampled");
 }

@@ -269,7 +269,16 @@ pub(crate) unsafe extern "C" fn copy_bytes(
     _: usize,
     count: usize,
 ) -> usize {
-    naked_asm!("rep movsb", "xor eax, eax", "ret")
+    naked_asm!(
+        "2: mov al, [rsi]",
+        "mov [rdi], al",
+        "inc rsi",
+        "inc rdi",
+        "dec rcx",
+        "jnz 2b",
+        "xor eax, eax",
+        "ret",
+    )
 }
 
 /// Copies `count` (> 0) words of 8 bytes, as [`copy_bytes`].
@@ -283,10 +292,33 @@ pub(crate) unsafe extern "C" fn copy_words(
     _: usize,
     count: usize,
 ) -> usize {
+    naked_asm!(
+        "2: mov rax, [rsi]",
+        "mov [rdi], rax",
+        "add rsi, 8",
+        "add rdi, 8",
+        "dec rcx",
+        "jnz 2b",
+        "xor eax, eax",
+        "ret",
+    )
+}
+
+/// As [`copy_words`] for many words: takes 30 ns to begin with, and then moves several a cycle.
+///
+/// # Safety
+/// As [`copy_words`].
+#[unsafe(naked)]
+pub(crate) unsafe extern "C" fn copy_many_words(
+    to: *mut u8,
+    from: u64,
+    _: usize,
+    count: usize,
+) -> usize {
     naked_asm!("rep movsq", "xor eax, eax", "ret")
 }
 
-/// Where a faulting [`copy_bytes`] or [`copy_words`] continues.
+/// Where a fault of a copying function continues.
 ///
 /// # Safety
 /// Entered only from the fault handler.

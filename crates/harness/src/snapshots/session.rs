@@ -20,6 +20,7 @@ use walkfuzz_record::{
 };
 use walkfuzz_walkers::TraceBuffer;
 
+use crate::chosen::WalkerChoice;
 use crate::error::HarnessError;
 use crate::feedback;
 use crate::names;
@@ -108,6 +109,17 @@ impl SnapshotSession {
         let (resident, known) = set::read(folder)?;
         let megabytes = resident.bytes() as f64 / 1e6;
         let settings = Settings::from_environment()?;
+        if settings.walker != WalkerChoice::Agct || settings.oracle.is_some() {
+            return Err(HarnessError::Variable {
+                name: if settings.oracle.is_some() {
+                    "WALKFUZZ_ORACLE"
+                } else {
+                    "WALKFUZZ_WALKER"
+                },
+                value: settings.oracle.unwrap_or(settings.walker).name().to_owned(),
+                wanted: "agct alone: a snapshot holds no other walker".to_owned(),
+            });
+        }
         let jvm = known.first().map(|known| known.scene.jvm.clone());
         let mut facts = run::facts_of(
             &settings,
@@ -280,6 +292,7 @@ impl SnapshotSession {
             landscape: &known.landscape,
             code: &known.code,
             lane,
+            oracle: None,
         };
         self.batches += 1;
         if synthetic.edits.is_empty() {

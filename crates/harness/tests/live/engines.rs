@@ -37,6 +37,7 @@ fn bench<'a>(world: &'a World, walker: &'a Agct, lane: &'a Lane) -> Bench<'a> {
         landscape: &world.landscape,
         code: &world.code,
         lane,
+        oracle: None,
     }
 }
 

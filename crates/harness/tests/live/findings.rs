@@ -15,7 +15,7 @@ use crate::runner::{aborted, again};
 use crate::sessions::{finished, survey};
 
 /// Runs inputs until the findings are as wanted; asks after every so many inputs.
-fn hunt(
+pub(crate) fn hunt(
     session: &mut Session,
     inputs: &[Vec<u8>],
     limit: Duration,
@@ -34,7 +34,7 @@ fn hunt(
     }
 }
 
-fn skip() -> bool {
+pub(crate) fn skip() -> bool {
     if !CAN_PLANT {
         println!("note: skip: faults cannot be planted on this architecture");
     }
@@ -107,6 +107,19 @@ pub(crate) fn minimised() {
     );
     assert_eq!(frames.len(), 2, "the guard is no part of it: {frames:#?}");
     assert_eq!(finding.engine, "live");
+    // The reference walker says what the stack's words are for.
+    let words = &finding.moment.as_ref().unwrap().words;
+    let of_frames = |end: &str| {
+        words
+            .iter()
+            .filter(|word| word.place.contains("frame ") && word.place.ends_with(end))
+            .collect::<Vec<_>>()
+    };
+    assert!(!of_frames("").is_empty(), "{words:#?}");
+    for word in of_frames(" return address") {
+        let meaning = word.meaning.as_deref().unwrap_or_default();
+        assert!(meaning.starts_with("return address"), "{word:?}");
+    }
     assert_eq!(finding.walker.name, "raised-sp");
     assert_eq!(finding.signature.split('|').nth(2), Some("raised-sp"));
     let facts = session.run_folder().facts().unwrap();

@@ -13,6 +13,7 @@ mod allocations;
 mod engines;
 mod findings;
 mod jdks;
+mod judged;
 mod planted;
 mod processes;
 mod runner;
@@ -45,6 +46,12 @@ const CASES: &[Case] = &[
     Case::new("allocations", engines::allocations),
     Case::new("misbehaviour", findings::misbehaviour).with("WALKFUZZ_HANG_MS", "40"),
     Case::new("minimised", findings::minimised),
+    Case::new("wrong_frames", judged::wrong_frames).with("WALKFUZZ_ORACLE", "reference"),
+    Case::new("wrong_controls", judged::wrong_controls)
+        .once()
+        .with("WALKFUZZ_ORACLE", "reference"),
+    Case::new("honest", judged::honest).with("WALKFUZZ_ORACLE", "reference"),
+    Case::new("reference", judged::reference).with("WALKFUZZ_WALKER", "reference"),
     Case::new("traced", findings::traced),
     Case::new("healthy", findings::healthy),
     Case::new("strict", findings::strict).once(),

@@ -46,6 +46,16 @@ pub(crate) fn misbehaving(agct: Agct) -> Box<dyn Walker> {
     plant("misbehaving", agct, misbehave)
 }
 
+/// Gives a wrong bytecode for the first frame where rax alone was raised by at least [`LEAST`] bytes, and leaves the second frame out where rbx was.
+pub(crate) fn lying(agct: Agct) -> Box<dyn Walker> {
+    plant("liar", agct, lie)
+}
+
+/// Gives a wrong bytecode for the first frame of every walk.
+pub(crate) fn always_lying(agct: Agct) -> Box<dyn Walker> {
+    plant("liar", agct, lie_always)
+}
+
 /// Answers -5 to everything.
 pub(crate) fn refusing(agct: Agct) -> Box<dyn Walker> {
     plant("refusing", agct, refuse)
@@ -159,6 +169,63 @@ unsafe extern "C" fn fault_where_raised(trace: *mut c_void, depth: i32, context:
     }
 }
 
+unsafe extern "C" fn lie(trace: *mut c_void, depth: i32, context: *mut c_void) {
+    // SAFETY: `prepare` passes its own trace and a context that was copied from the kernel's.
+    unsafe {
+        walk(trace, depth, context);
+        let raised =
+            |register| general_raised_by(context, register).is_some_and(|bytes| bytes >= LEAST);
+        if raised(Liar::RAX) {
+            move_first(&mut *trace.cast::<Trace>());
+        } else if raised(Liar::RBX) {
+            leave_out_second(&mut *trace.cast::<Trace>());
+        }
+    }
+}
+
+unsafe extern "C" fn lie_always(trace: *mut c_void, depth: i32, context: *mut c_void) {
+    // SAFETY: as above.
+    unsafe {
+        walk(trace, depth, context);
+        move_first(&mut *trace.cast::<Trace>());
+    }
+}
+
+/// # Safety
+/// The trace holds as many frames as it says.
+unsafe fn move_first(trace: &mut Trace) {
+    if trace.num_frames > 0 {
+        // SAFETY: the caller's promise.
+        unsafe { (*trace.frames).bci += 1 };
+    }
+}
+
+/// # Safety
+/// As for [`move_first`].
+unsafe fn leave_out_second(trace: &mut Trace) {
+    if trace.num_frames > 2 {
+        let behind = trace.num_frames as usize - 2;
+        // SAFETY: the caller's promise.
+        unsafe { trace.frames.add(2).copy_to(trace.frames.add(1), behind) };
+        trace.num_frames -= 1;
+    }
+}
+
+/// Registers that no walker reads.
+struct Liar;
+
+#[cfg(target_arch = "x86_64")]
+impl Liar {
+    const RAX: usize = libc::REG_RAX as usize;
+    const RBX: usize = libc::REG_RBX as usize;
+}
+
+#[cfg(not(target_arch = "x86_64"))]
+impl Liar {
+    const RAX: usize = 0;
+    const RBX: usize = 1;
+}
+
 unsafe extern "C" fn misbehave(trace: *mut c_void, depth: i32, context: *mut c_void) {
     // SAFETY: as above; the buffer has a frame behind the last that may be written.
     unsafe {
@@ -223,6 +290,16 @@ pub(crate) unsafe fn read_null() {
 /// `context` is a copy of a context that the kernel delivered to a thread which still stands in that handler.
 #[cfg(target_arch = "x86_64")]
 unsafe fn raised_by(context: *const c_void) -> Option<i64> {
+    // SAFETY: the caller's promise.
+    unsafe { general_raised_by(context, libc::REG_RSP as usize) }
+}
+
+/// By how much a register was raised; `None` if pc was edited, too.
+///
+/// # Safety
+/// As for [`raised_by`].
+#[cfg(target_arch = "x86_64")]
+unsafe fn general_raised_by(context: *const c_void, register: usize) -> Option<i64> {
     // The kernel's `struct rt_sigframe` ends at the state, which is aligned to 64 bytes: return address, context (304 bytes),
     // siginfo (128 bytes), 16 bytes of padding.
     const BELOW: usize = 304 + 128 + 16;
@@ -235,9 +312,9 @@ unsafe fn raised_by(context: *const c_void) -> Option<i64> {
             // Another layout: every case with a planted fault would find nothing.
             return None;
         }
-        let [pc, sp] = [libc::REG_RIP, libc::REG_RSP].map(|name| name as usize);
+        let pc = libc::REG_RIP as usize;
         (edited.gregs[pc] == delivered.gregs[pc])
-            .then(|| edited.gregs[sp].wrapping_sub(delivered.gregs[sp]))
+            .then(|| edited.gregs[register].wrapping_sub(delivered.gregs[register]))
     }
 }
 
@@ -247,6 +324,15 @@ unsafe fn raised_by(context: *const c_void) -> Option<i64> {
 /// None needed.
 #[cfg(target_arch = "aarch64")]
 unsafe fn raised_by(_: *const c_void) -> Option<i64> {
+    None
+}
+
+/// As above.
+///
+/// # Safety
+/// None needed.
+#[cfg(target_arch = "aarch64")]
+unsafe fn general_raised_by(_: *const c_void, _: usize) -> Option<i64> {
     None
 }
 

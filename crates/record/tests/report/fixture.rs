@@ -61,6 +61,7 @@ pub(crate) fn facts() -> RunFacts {
         started: at(0),
         finished: Some(at(60)),
         walkers: vec![agct()],
+        oracle: None,
         jvm: jvm(),
         machine: machine(),
     }
@@ -130,6 +131,7 @@ pub(crate) fn finding(function: &str, tier: &str, verdict: FindingVerdict) -> Fi
             code_name: Some("SEGV_MAPERR".into()),
             address: Some("0x18".into()),
             detail: Some("the process lived on".into()),
+            contradiction: None,
         },
         registers: FindingRegisters {
             meanings: [("rbp".to_owned(), "a small number".to_owned())].into(),

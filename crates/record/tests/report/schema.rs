@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 
 use serde::Serialize;
 use serde_json::Value;
-use walkfuzz_record::finding::Sighting;
+use walkfuzz_record::finding::{FindingContradiction, JavaFrame, Sighting};
 use walkfuzz_record::{
-    CellState, Counter, Finding, FindingVerdict, Generation, KOfN, ProcessOutcome, RunFolder,
-    SCHEMA, Summary, Totals, VariantCell, VariantSite, Variants, fold_lines, layout,
+    CellState, ContradictionKind, Counter, Finding, FindingVerdict, Generation, KOfN,
+    KnownDifference, ProcessOutcome, RunFolder, SCHEMA, Summary, Totals, VariantCell, VariantSite,
+    Variants, fold_lines, layout,
 };
 
 use crate::fixture::{at, facts, finding, process};
@@ -85,7 +86,23 @@ fn a_finding_is_this_line() {
 
 #[test]
 fn every_field_is_documented() {
-    let finding = finding("f", "T1", FindingVerdict::Bug);
+    let mut finding = finding("f", "T1", FindingVerdict::Bug);
+    let frame = |bci| JavaFrame {
+        method: "walkfuzz.frames.Work.spin(I)I".to_owned(),
+        bci,
+    };
+    finding.outcome.contradiction = Some(FindingContradiction {
+        oracle: "reference".to_owned(),
+        kind: ContradictionKind::OtherBci,
+        frame: 0,
+        known: Some(KnownDifference::ReturnAddress),
+        given: vec![frame(7)],
+        expected: vec![frame(3)],
+    });
+    let facts = walkfuzz_record::RunFacts {
+        oracle: Some("reference".to_owned()),
+        ..facts()
+    };
     assert_documented(&finding, "## Findings: `findings.jsonl`");
     let sighting = Sighting {
         schema: SCHEMA,
@@ -94,7 +111,7 @@ fn every_field_is_documented() {
         count: 1,
     };
     assert_documented(&sighting, "## Later sightings: `findings.jsonl`");
-    assert_documented(&facts(), "## Facts of a run: `run.json`");
+    assert_documented(&facts, "## Facts of a run: `run.json`");
     let end = process(ProcessOutcome::AbortInWalk);
     assert_documented(&end, "## Ends of processes: `processes.jsonl`");
     let folded = fold_lines(serde_json::to_string(&finding).unwrap().as_bytes());
@@ -106,7 +123,7 @@ fn every_field_is_documented() {
     };
     let record = crate::fixture::write_record(&folder.path().join("r.map"), walks);
     let summary = Summary::of(walkfuzz_record::summary::Evidence {
-        facts: &facts(),
+        facts: &facts,
         totals: &Totals::of([&record]),
         findings: &folded,
         processes: &[end],

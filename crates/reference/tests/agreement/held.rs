@@ -24,6 +24,8 @@ struct Bench<'a> {
     trace: Box<TraceBuffer>,
     frames: Vec<ReferenceFrame>,
     again: Vec<ReferenceFrame>,
+    /// Methods whose `jmethodID` was AsyncGetCallTrace's.
+    ids: u64,
     tally: Tally,
 }
 
@@ -48,6 +50,18 @@ impl Bench<'_> {
             _ => None,
         };
         let agct = self.trace.frames(code.unwrap_or(0).max(0) as usize);
+        for (frame, agct) in frames
+            .iter()
+            .filter(|frame| frame.kind.has_method())
+            .zip(agct)
+        {
+            let method = self.reference.method_of_id(memory, agct.method);
+            if method == Some(frame.method) {
+                let id = self.reference.id_of_method(memory, frame.method);
+                assert_eq!(id, Some(agct.method), "the id of {:?}", frame.method);
+                self.ids += 1;
+            }
+        }
         let resolve = |id| self.reference.method_of_id(memory, id).unwrap_or_default();
         let methods: Vec<Address> = agct.iter().map(|frame| resolve(frame.method)).collect();
         self.tally.add(
@@ -80,6 +94,7 @@ impl Bench<'_> {
                 .visit(&request, &mut |moment| self.compare(moment))
                 .unwrap();
         }
+        assert!(self.ids > walks, "{} jmethodIDs in {walks} walks", self.ids);
     }
 }
 
@@ -98,6 +113,7 @@ fn bench<'a>(
         trace: TraceBuffer::new(),
         frames: vec![ReferenceFrame::NONE; FRAMES],
         again: vec![ReferenceFrame::NONE; FRAMES],
+        ids: 0,
         tally: Tally::new(mode, options.examples),
     }
 }

@@ -4,7 +4,7 @@
 //! instruction from there (`step`), and every Java thread in whatever state it is (`any`). What they must agree on is the share of walks in which
 //! AsyncGetCallTrace gives frames; classes that docs/reference-walker.md explains are counted apart and printed.
 //!
-//! `cargo test -p walkfuzz-reference --test agreement -- [walks=N] [gc=NAME] [mode=park|step|any] [examples=N]` measures more, on the JDKs of
+//! `cargo test -p walkfuzz-reference --test agreement -- [walks=N] [gc=NAME] [mode=lacking|park|robust|any|step] [examples=N]` measures more, on the JDKs of
 //! `WALKFUZZ_TEST_JDKS` or all that are found.
 
 #![expect(
@@ -15,6 +15,7 @@
 mod any_state;
 mod compare;
 mod held;
+mod lacking;
 mod robust;
 mod tally;
 
@@ -141,14 +142,14 @@ fn child(options: &Options) -> u32 {
         ..
     } = subject;
     let libjvm = world.modules.by_name("libjvm.so").unwrap();
-    let symbol = |name: &str| {
-        let offset = libjvm.table()?.address_of(name)?;
-        Some(offset.wrapping_add(libjvm.bias()))
-    };
+    let symbol = |name: &str| libjvm.address_of(name);
     let reference = Reference::new(&world.hotspot, &CheckedMemory, &symbol).unwrap();
     let wants = |mode: &str| options.mode.as_deref().is_none_or(|wanted| wanted == mode);
     let mut failures = 0;
     let mut live = live;
+    if wants("lacking") {
+        failures += lacking::entries_are_named(&world);
+    }
     if wants("park") {
         failures += held::park(&mut live, &world, &agct, &reference, options).judge();
     }

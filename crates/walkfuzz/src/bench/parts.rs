@@ -176,7 +176,7 @@ impl Bench<'_> {
         Ok(command)
     }
 
-    fn measure(&self, what: &[&str]) -> Result<Measured, Failure> {
+    pub(crate) fn measure(&self, what: &[&str]) -> Result<Measured, Failure> {
         eprintln!("bench: {}", what.join(" "));
         let output = self.command(what)?.output().map_err(Failure::environment)?;
         parse(

@@ -99,7 +99,11 @@ fn happened(finding: &Finding) -> String {
         ),
         OutcomeKind::Hang => "The walk did not come back; an alarm ended it.".to_owned(),
         OutcomeKind::WrongFrames => {
-            "The walk gave frames that another witness contradicts.".to_owned()
+            let said = outcome.detail.as_deref();
+            format!(
+                "The walk gave frames that are wrong: {}.",
+                said.unwrap_or("another walker contradicts them")
+            )
         }
         OutcomeKind::Breach => format!(
             "The walk broke its contract: {}.",

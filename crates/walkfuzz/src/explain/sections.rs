@@ -2,6 +2,7 @@
 
 mod commands;
 mod context;
+mod contradiction;
 mod elsewhere;
 mod fault;
 mod memory;
@@ -43,6 +44,7 @@ pub(crate) fn page(material: Material<'_>) -> Page {
     ];
     sections.extend(fault::edited_memory(finding));
     sections.extend(fault::fault(finding));
+    sections.extend(contradiction::both_walks(finding));
     sections.push(Section::new(
         "Code around the fault",
         match material.code {

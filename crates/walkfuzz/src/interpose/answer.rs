@@ -84,7 +84,7 @@ pub(crate) struct AgctDifference {
     compared: u64,
     same: u64,
     lost: u64,
-    gained: u64,
+    /// Other frames, or frames where there were none.
     other: u64,
 }
 
@@ -136,7 +136,9 @@ impl Side {
         Self {
             signals: ran.counter(Counter::Samples),
             outside_java: ran.counter(Counter::OutsideJava),
-            passed_on: ran.counter(Counter::PassedOn),
+            passed_on: ran
+                .counter(Counter::Requested)
+                .saturating_sub(ran.counter(Counter::Samples) + ran.counter(Counter::Drops)),
             dropped: ran.counter(Counter::Drops),
             untouched: result.untouched.clone(),
             perturbed: result.perturbed.clone(),
@@ -189,13 +191,14 @@ impl Side {
 impl AgctDifference {
     pub(crate) fn of(ran: &Ran) -> Option<Self> {
         let compared = ran.counter(Counter::AgctCompared);
-        let [lost, gained, other] = [Counter::AgctLost, Counter::AgctGained, Counter::AgctOther]
-            .map(|counter| ran.counter(counter));
+        let (lost, other) = (
+            ran.counter(Counter::AgctLost),
+            ran.counter(Counter::AgctOther),
+        );
         (compared != 0).then(|| Self {
             compared,
-            same: compared.saturating_sub(lost + gained + other),
+            same: compared.saturating_sub(lost + other),
             lost,
-            gained,
             other,
         })
     }
@@ -230,11 +233,10 @@ impl Answer {
         if let Some(agct) = &self.agct {
             let share = |k| share_text(KOfN::new(k, agct.compared));
             text.push_str(&format!(
-                "\nAsyncGetCallTrace's answers, perturbed beside untouched: same {}; frames lost {}; other frames {}; gained {}\n",
+                "\nAsyncGetCallTrace's answers, perturbed beside untouched: same {}; frames lost {}; other frames {}\n",
                 share(agct.same),
                 share(agct.lost),
                 share(agct.other),
-                share(agct.gained),
             ));
         }
         if let Some(reported) = &self.reported {

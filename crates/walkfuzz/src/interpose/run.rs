@@ -7,7 +7,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use walkfuzz_harness::interrupt;
 use walkfuzz_jvm::{Jdk, escaped};
-use walkfuzz_record::{Counter, JvmFacts, RecordReader, Totals};
+use walkfuzz_record::{Counter, JvmFacts, RETURNED, RecordReader, Totals};
 use walkfuzz_stress::assess::{Known, assess};
 use walkfuzz_stress::launch::{self, NO_WALKER};
 use walkfuzz_stress::{Cell, CellResult, Dimension, Minimum, Profile};
@@ -196,6 +196,15 @@ impl Stage<'_> {
 impl Ran {
     pub(crate) fn counter(&self, counter: Counter) -> u64 {
         self.totals.counter(counter)
+    }
+
+    /// Calls that came back and had asked AsyncGetCallTrace: their outcome is its answer.
+    pub(crate) fn asked_agct(&self) -> u64 {
+        let outcomes = self.totals.outcomes(None);
+        let ended = outcomes.faults()
+            + outcomes.hangs()
+            + outcomes.codes().get(&RETURNED).copied().unwrap_or(0);
+        outcomes.walks().saturating_sub(ended)
     }
 
     /// Untouched calls of threads in Java that came back: without them nothing was tried.

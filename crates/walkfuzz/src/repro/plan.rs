@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use walkfuzz_harness::walkers_of;
 use walkfuzz_jvm::{Jdk, Places, Version};
 use walkfuzz_record::{Finding, JvmFacts, KnownMatch, RunFolder};
 use walkfuzz_triage::corpus::Entry;
@@ -63,6 +64,7 @@ impl Plan {
             notes.push("its input is not kept: the campaign begins with none".to_owned());
         }
         let environment = environment(&jdk, Some(&finding.jvm), wishes);
+        let environment = with_walkers(environment, &finding.signature);
         Ok(Self {
             what: format!("finding {}: {}", finding.id, finding.title),
             notes,
@@ -140,11 +142,21 @@ impl Plan {
                 seeds: vec![entry.batch().to_bytes()],
                 only_given: false,
                 budget: wishes.budget,
-                environment: environment(&jdk, None, &wishes),
+                environment: with_walkers(environment(&jdk, None, &wishes), &entry.signature),
             },
             jdk,
         })
     }
+}
+
+/// The variables that make a child walk with what the signature speaks of.
+pub(crate) fn with_walkers(
+    mut environment: Vec<(String, String)>,
+    signature: &str,
+) -> Vec<(String, String)> {
+    let walkers = walkers_of(signature).into_iter();
+    environment.extend(walkers.map(|(name, value)| (name.to_owned(), value)));
+    environment
 }
 
 fn jdk_differs(jdk: &Jdk, facts: &JvmFacts) -> bool {

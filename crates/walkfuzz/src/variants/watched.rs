@@ -7,7 +7,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use walkfuzz_harness::interrupt;
+use walkfuzz_harness::{interrupt, walkers_of};
 use walkfuzz_jvm::Collector;
 
 use crate::child::myself;
@@ -47,6 +47,7 @@ impl Watched {
             .env("WALKFUZZ_JDK", &place.jdk.home)
             .env("WALKFUZZ_RUNS", folder)
             .env("WALKFUZZ_ENGINE", subject.engine)
+            .envs(walkers_of(&subject.signature))
             .env_remove("WALKFUZZ_RUN")
             .env_remove("WALKFUZZ_GC")
             .stdin(Stdio::null())

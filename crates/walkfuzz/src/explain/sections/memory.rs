@@ -60,7 +60,7 @@ pub(super) fn memory(finding: &Finding) -> Section {
         rows: rows.collect(),
     };
     let about = "Around sp, fp and what was accessed. `frame 0` is the frame that the thread was held in, `frame 1` its caller, \
-        followed from the untouched context by the code cache's frame sizes and not by the walker."
+        found by the reference walker from the untouched context."
         .to_owned();
     Section::new(title, vec![Block::Text(about), table])
 }

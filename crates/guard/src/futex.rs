@@ -3,7 +3,7 @@
 use std::sync::atomic::AtomicU32;
 
 /// Waits until `word` is no longer `expected`, or somebody wakes it, or `milliseconds` pass, or a signal arrives.
-pub(crate) fn wait(word: &AtomicU32, expected: u32, milliseconds: u32) {
+pub fn wait(word: &AtomicU32, expected: u32, milliseconds: u32) {
     let timeout = libc::timespec {
         tv_sec: i64::from(milliseconds / 1000),
         tv_nsec: i64::from(milliseconds % 1000) * 1_000_000,
@@ -21,7 +21,7 @@ pub(crate) fn wait(word: &AtomicU32, expected: u32, milliseconds: u32) {
 }
 
 /// Wakes everybody who waits on `word`.
-pub(crate) fn wake_all(word: &AtomicU32) {
+pub fn wake_all(word: &AtomicU32) {
     // SAFETY: the kernel uses the address as a key only.
     unsafe {
         libc::syscall(

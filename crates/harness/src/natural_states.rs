@@ -1,0 +1,46 @@
+//! Contexts that the code at a held thread's pc passes through, as perturbations of where it is.
+
+use walkfuzz_context::tier::Position;
+use walkfuzz_context::{Address, Edit, Perturbation, Registers};
+
+use crate::world::World;
+
+/// States of one blob that are looked at.
+const MOST: usize = 600;
+
+/// States that the code at `untouched`'s pc passes through (tier T1), and those with an odd fp (T2). Decodes the code: allocates.
+pub(crate) fn natural_states(world: &mut World, untouched: &Registers) -> Vec<Perturbation> {
+    let pc = untouched.pc();
+    let Some(depth) = world.classifier.place(&world.code, pc).depth else {
+        return Vec::new();
+    };
+    let Some(blob) = world.code.blob(Address(pc.0)).cloned() else {
+        return Vec::new();
+    };
+    let arch = untouched.arch;
+    let mut candidates = Vec::new();
+    for state in world.classifier.frame_map(&blob).states().iter().take(MOST) {
+        let (Some(there), false) = (state.depth, state.position == Position::Unknown) else {
+            continue;
+        };
+        let mut perturbation = Perturbation::UNTOUCHED;
+        let by_pc = i32::try_from(state.pc.0.wrapping_sub(pc.0).cast_signed()).unwrap_or(0);
+        let by_sp = i64::from(depth) - i64::from(there);
+        if by_pc != 0 {
+            perturbation.push(Edit::Nudge {
+                register: arch.pc(),
+                delta: by_pc,
+            });
+        }
+        if by_sp != 0 {
+            perturbation.push(Edit::Nudge {
+                register: arch.sp(),
+                delta: by_sp as i32,
+            });
+        }
+        if !perturbation.edits().is_empty() {
+            candidates.push(perturbation);
+        }
+    }
+    candidates
+}

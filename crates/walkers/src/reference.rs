@@ -1,0 +1,164 @@
+//! The reference walker in AsyncGetCallTrace's clothes: its frames as method ids and bytecodes, its ends as codes.
+
+use std::ffi::c_void;
+use std::ptr::addr_of_mut;
+use std::sync::OnceLock;
+
+use libc::ucontext_t;
+use walkfuzz_context::Address;
+use walkfuzz_guard::read_registers;
+use walkfuzz_record::{Code, Generation};
+use walkfuzz_reference::{CheckedMemory, End, Frames, Reference, ReferenceError, ReferenceFrame};
+use walkfuzz_vmstructs::HotSpot;
+
+use crate::trace::{CallTrace, Frame, TraceBuffer};
+use crate::walker::{Call, Start, ThreadHandle, WalkFunction, Walker};
+
+// AsyncGetCallTrace's (forte.cpp).
+const NOT_WALKABLE: i32 = -4;
+const UNKNOWN_JAVA: i32 = -5;
+const NOT_WALKABLE_JAVA: i32 = -6;
+const THREAD_EXIT: i32 = -8;
+
+/// What the walk function knows beside its arguments; a process has one JVM.
+struct Jvm {
+    reference: Reference,
+    /// From a `JavaThread` to its `JNIEnv`.
+    env_offset: u64,
+}
+
+static JVM: OnceLock<Jvm> = OnceLock::new();
+
+/// walkfuzz's own walker over VMStructs. It reads this process's memory by the guard's checked load: the guard's handlers must be installed.
+///
+/// Its frames are what AsyncGetCallTrace would give, a method without a `jmethodID` with a null id. Its codes, where it has no frame:
+/// 0 no Java frames; in Java -5 where the pc says nothing, -6 where its frame does not; elsewhere -4 (the anchor leads nowhere).
+#[derive(Clone, Copy, Debug)]
+pub struct ReferenceWalker(());
+
+impl ReferenceWalker {
+    /// The reference walker of this process's JVM, which is looked up once. `symbol` is as for [`HotSpot::attach`]; `env_offset` leads from a
+    /// `JavaThread` to its `JNIEnv`.
+    ///
+    /// # Errors
+    /// [`ReferenceError`] naming what this JVM's tables lack.
+    pub fn attach(
+        hotspot: &HotSpot,
+        symbol: &dyn Fn(&str) -> Option<u64>,
+        env_offset: u64,
+    ) -> Result<Self, ReferenceError> {
+        if JVM.get().is_none() {
+            let reference = Reference::new(hotspot, &CheckedMemory, symbol)?;
+            JVM.get_or_init(|| Jvm {
+                reference,
+                env_offset,
+            });
+        }
+        Ok(Self(()))
+    }
+
+    /// The walker itself, for those that want to know more of its frames.
+    #[must_use]
+    pub fn reference(&self) -> Option<&'static Reference> {
+        JVM.get().map(|jvm| &jvm.reference)
+    }
+}
+
+impl Walker for ReferenceWalker {
+    fn name(&self) -> &'static str {
+        "reference"
+    }
+
+    fn generation(&self) -> Generation {
+        Generation::Reference
+    }
+
+    #[inline]
+    fn prepare(
+        &self,
+        trace: &mut TraceBuffer,
+        depth: i32,
+        thread: ThreadHandle,
+        start: Start,
+    ) -> Option<Call> {
+        let Start::Context(context) = start else {
+            return None;
+        };
+        let depth = trace.reset(depth);
+        trace.trace.env = thread.env;
+        Some(Call {
+            function: walk as WalkFunction,
+            first: addr_of_mut!(trace.trace).cast(),
+            depth,
+            last: context,
+        })
+    }
+
+    #[inline]
+    fn finish(&self, trace: &TraceBuffer) -> Code {
+        Code(trace.trace.num_frames)
+    }
+}
+
+/// Java frames, as far as there is room.
+struct Traced<'a> {
+    jvm: &'a Jvm,
+    frames: &'a mut [Frame],
+    count: usize,
+}
+
+impl Frames for Traced<'_> {
+    #[inline]
+    fn push(&mut self, frame: &ReferenceFrame) -> bool {
+        if !frame.kind.has_method() {
+            return true;
+        }
+        let Some(slot) = self.frames.get_mut(self.count) else {
+            return false;
+        };
+        let reference = &self.jvm.reference;
+        let id = reference.id_of_method(&CheckedMemory, frame.method);
+        *slot = Frame {
+            bci: frame.bci,
+            method: id.unwrap_or(0),
+        };
+        self.count += 1;
+        // AsyncGetCallTrace does not look further, either.
+        self.count < self.frames.len()
+    }
+}
+
+/// AsyncGetCallTrace's shape.
+unsafe extern "C" fn walk(trace: *mut c_void, depth: i32, context: *mut c_void) {
+    // SAFETY: `prepare` passes its own trace, with room for `depth` frames, and a context.
+    let (trace, registers) = unsafe {
+        (
+            &mut *trace.cast::<CallTrace>(),
+            read_registers(context.cast::<ucontext_t>()),
+        )
+    };
+    let Some(jvm) = JVM.get() else {
+        trace.num_frames = NOT_WALKABLE_JAVA;
+        return;
+    };
+    let thread = Address((trace.env as u64).wrapping_sub(jvm.env_offset));
+    let Ok(thread) = jvm.reference.thread(&CheckedMemory, thread) else {
+        trace.num_frames = THREAD_EXIT;
+        return;
+    };
+    let mut traced = Traced {
+        jvm,
+        // SAFETY: as above; nobody else has the buffer during the call.
+        frames: unsafe { std::slice::from_raw_parts_mut(trace.frames, depth.max(0) as usize) },
+        count: 0,
+    };
+    let reference = &jvm.reference;
+    let end = reference.walk_into(&CheckedMemory, &thread, &registers, &mut traced);
+    trace.num_frames = match (traced.count, end) {
+        (0, End::Bottom | End::NoJavaFrames) => 0,
+        (0, _) if !thread.in_java => NOT_WALKABLE,
+        (0, End::NoCode(_) | End::NoFrame(_)) => UNKNOWN_JAVA,
+        (0, _) => NOT_WALKABLE_JAVA,
+        (count, _) => count as i32,
+    };
+}

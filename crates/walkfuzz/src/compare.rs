@@ -1,0 +1,175 @@
+//! `walkfuzz compare`: two walkers side by side on the same contexts, of a running JVM.
+
+mod args;
+mod child;
+mod screen;
+
+use jiff::Timestamp;
+use walkfuzz_context::Tier;
+use walkfuzz_harness::WalkerChoice;
+use walkfuzz_harness::compared::Comparison;
+use walkfuzz_harness::quoted;
+
+use crate::child::{environment, jvm_options, make_run, myself, output};
+use crate::cli::FailOn;
+use crate::failure::{ENVIRONMENT, FINDINGS, Failure, INTERRUPTED, UNKNOWN};
+
+pub(crate) use self::args::{CompareArgs, EngineChoice};
+pub(crate) use self::child::{Request, in_jvm};
+
+/// Untouched contexts in which both walkers have to give frames for the comparison to say anything.
+const LEAST: u64 = 100;
+/// Where the answer is kept in the run folder.
+const ANSWER: &str = "comparison.json";
+
+pub(crate) fn run(args: &CompareArgs) -> Result<(), Failure> {
+    let [walker, oracle] = two_of(&args.walkers)?;
+    let options = jvm_options(&args.subject)?;
+    let engine = match args.engine {
+        Some(EngineChoice::Step) if !walkfuzz_engine::can_step() => {
+            return Err(Failure::environment(
+                "this processor cannot step itself; say --engine live",
+            ));
+        }
+        Some(EngineChoice::Step) => "step",
+        Some(EngineChoice::Live) => "live",
+        None if walkfuzz_engine::can_step() => "step",
+        None => "live",
+    };
+    let request = Request::of(args);
+    let text = serde_json::to_string(&request).map_err(Failure::environment)?;
+    let mut variables = environment(&args.subject, &options);
+    variables.extend([
+        ("WALKFUZZ_WALKER", walker.name().to_owned()),
+        ("WALKFUZZ_ORACLE", oracle.name().to_owned()),
+        ("WALKFUZZ_ENGINE", engine.to_owned()),
+    ]);
+    if args.dry_run {
+        let words = variables
+            .iter()
+            .map(|(name, value)| format!("{name}={}", quoted(value)));
+        let words: Vec<String> = words.collect();
+        let line = format!(
+            "{} walkfuzz in-jvm compare {}\n",
+            words.join(" "),
+            quoted(&text)
+        );
+        return crate::print(line.as_bytes());
+    }
+    let folder = make_run("compare", &args.subject, &options)?;
+    eprintln!(
+        "walkfuzz: {} and {} on JDK {}, at most {} s; run folder {}",
+        walker.name(),
+        oracle.name(),
+        options.jdk,
+        args.seconds,
+        folder.path().display()
+    );
+    let mut command = myself()?;
+    command.args(["in-jvm", "compare", &text]);
+    command.envs(variables);
+    command.env("WALKFUZZ_RUN", folder.path());
+    let said = output(command)?;
+    let interrupted = walkfuzz_harness::interrupt::seen();
+    let answer = String::from_utf8_lossy(&said.stdout);
+    let last = answer.lines().last().unwrap_or_default();
+    let Ok(comparison) = serde_json::from_str::<Comparison>(last) else {
+        let code = said.status.code().and_then(|code| u8::try_from(code).ok());
+        return Err(match code {
+            _ if interrupted => Failure::said(INTERRUPTED),
+            Some(code) if code != 0 => Failure::said(code),
+            _ => Failure::environment(format_args!(
+                "the JVM ended before the comparison did ({})",
+                said.status
+            )),
+        });
+    };
+    let path = folder.path().join(ANSWER);
+    std::fs::write(&path, last).map_err(|error| {
+        Failure::environment(format_args!("cannot write {}: {error}", path.display()))
+    })?;
+    let mut facts = folder.facts()?;
+    facts.finished = Some(Timestamp::now());
+    folder.write_facts(&facts)?;
+    if args.subject.json {
+        crate::print_json(&comparison)?;
+    } else {
+        crate::print(screen::screen(&comparison, &facts).as_bytes())?;
+    }
+    if interrupted {
+        return Err(Failure::said(INTERRUPTED));
+    }
+    conclude(&comparison, args.subject.fail_on)
+}
+
+/// The walkers that `--walkers` names.
+fn two_of(names: &[String]) -> Result<[WalkerChoice; 2], Failure> {
+    let [first, second] = names else {
+        return Err(Failure::usage(format_args!(
+            "--walkers names {} walkers, and two are compared: say --walkers agct,reference",
+            names.len()
+        )));
+    };
+    let choose = |name: &String| {
+        WalkerChoice::from_name(name).ok_or_else(|| {
+            Failure::usage(format_args!(
+                "no walker is called {name}: there is {}",
+                WalkerChoice::names()
+            ))
+        })
+    };
+    let (first, second) = (choose(first)?, choose(second)?);
+    if first == second {
+        return Err(Failure::usage(format_args!(
+            "--walkers names {} twice: a walker always agrees with itself",
+            first.name()
+        )));
+    }
+    Ok([first, second])
+}
+
+/// How the program ends by what was found.
+fn conclude(comparison: &Comparison, fail_on: FailOn) -> Result<(), Failure> {
+    let nobody_walked = comparison
+        .tiers
+        .iter()
+        .all(|row| row.agreements.contexts == 0);
+    if nobody_walked {
+        return Err(Failure::said(ENVIRONMENT));
+    }
+    if comparison.tier(Tier::T0).both() < LEAST {
+        return Err(Failure::said(UNKNOWN));
+    }
+    let natural: u64 = comparison
+        .known
+        .iter()
+        .filter(|row| row.known.is_none())
+        .map(|row| row.natural)
+        .sum();
+    let fails = match fail_on {
+        FailOn::Never => false,
+        FailOn::Bug => comparison.unexplained() > 0,
+        FailOn::Any => comparison.unexplained() + natural > 0,
+    };
+    if fails {
+        Err(Failure::said(FINDINGS))
+    } else {
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_different_walkers_are_compared() {
+        let names = |text: &str| text.split(',').map(str::to_owned).collect::<Vec<_>>();
+        let refused = |text: &str| two_of(&names(text)).unwrap_err().message;
+        let chosen = two_of(&names("reference,agct")).unwrap();
+        assert_eq!(chosen, [WalkerChoice::Reference, WalkerChoice::Agct]);
+        assert!(refused("agct").contains("names 1 walkers"));
+        assert!(refused("agct,agct").contains("agct twice"));
+        assert!(refused("agct,jfr").contains("there is agct or reference"));
+    }
+}

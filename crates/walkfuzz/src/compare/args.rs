@@ -1,0 +1,53 @@
+//! The command line of `compare`.
+
+use clap::{Args, ValueEnum};
+
+use crate::cli::SubjectArgs;
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+Untouched contexts are walked on held threads, perturbed ones in frozen copies of them. What the walkers differ in is told by tier; the
+reasons that are known are counted apart (docs/compare.md).
+
+Examples:
+    walkfuzz compare
+    walkfuzz compare --walkers agct,reference --jdk 21 --seconds 60
+    walkfuzz compare --contexts 1000000 --gc z --json
+    walkfuzz compare --fail-on bug
+
+Exit codes: 0 compared, 1 untouched contexts differ for no known reason and --fail-on asked for it (any: also contexts that the code
+passes through), 2 wrong usage, 3 the environment lacks something, 4 unknown: too few untouched contexts in which both give frames")]
+pub(crate) struct CompareArgs {
+    /// Which two: agct, reference.
+    #[arg(long, value_delimiter = ',', default_value = "agct,reference")]
+    pub(crate) walkers: Vec<String>,
+    /// How long, at most.
+    #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=86_400))]
+    pub(crate) seconds: u32,
+    /// How many contexts, at most.
+    #[arg(long, value_parser = clap::value_parser!(u64).range(1..))]
+    pub(crate) contexts: Option<u64>,
+    /// Perturbed contexts in each frozen copy; 0: untouched contexts alone.
+    #[arg(long, default_value_t = 5_000, value_parser = clap::value_parser!(u32).range(..=10_000_000))]
+    pub(crate) in_copy: u32,
+    /// The most frames of a walk.
+    #[arg(long, default_value_t = 512, value_parser = clap::value_parser!(u16).range(1..=2048))]
+    pub(crate) depth: u16,
+    /// How threads are held; step where the processor can.
+    #[arg(long, value_enum)]
+    pub(crate) engine: Option<EngineChoice>,
+    #[command(flatten)]
+    pub(crate) subject: SubjectArgs,
+    /// Print the command that would run, and stop.
+    #[arg(long)]
+    pub(crate) dry_run: bool,
+}
+
+/// How threads are held.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum EngineChoice {
+    /// At each instruction.
+    Step,
+    /// Where a timer's signal meets them.
+    Live,
+}

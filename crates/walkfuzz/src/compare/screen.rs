@@ -1,0 +1,184 @@
+//! A comparison for the terminal.
+
+use std::fmt::Write as _;
+
+use walkfuzz_harness::compared::{Comparison, Example};
+use walkfuzz_record::finding::JavaFrame;
+use walkfuzz_record::render::numbers::{compact, count};
+use walkfuzz_record::{KOfN, RunFacts};
+
+use crate::table::table;
+
+/// Codes that are shown of each walker.
+const CODES: usize = 6;
+/// Examples that are shown; the run folder has all.
+const EXAMPLES: usize = 4;
+/// Frames of an example.
+const FRAMES: usize = 3;
+
+pub(crate) fn screen(comparison: &Comparison, facts: &RunFacts) -> String {
+    let [first, second] = &comparison.walkers;
+    let (first, second) = (&*first.name, &*second.name);
+    let mut text = format!(
+        "walkfuzz compare {first} and {second}: {}, {}\n\n",
+        facts.jvm.version, facts.jvm.collector
+    );
+    let agreement = comparison.untouched_agreement();
+    let _ = writeln!(
+        text,
+        "untouched  {} of {} walks in which both give frames agree or differ in a known way ({})",
+        count(agreement.k),
+        count(agreement.of),
+        share(agreement)
+    );
+    let contexts: u64 = comparison
+        .tiers
+        .iter()
+        .map(|row| row.agreements.contexts)
+        .sum();
+    let rate = comparison
+        .per_second_in_copies
+        .map_or_else(String::new, |rate| {
+            format!(", {}/s inside copies", compact(rate))
+        });
+    let _ = writeln!(
+        text,
+        "contexts   {} in {:.1} s{rate}; {} frozen copies, {} lost\n",
+        count(contexts),
+        comparison.seconds,
+        count(comparison.copies),
+        count(comparison.lost)
+    );
+    text.push_str(&tiers(comparison, first, second));
+    text.push('\n');
+    text.push_str(&known(comparison));
+    for (own, other) in [(0, second), (1, first)] {
+        text.push_str(&codes(comparison, own, other));
+    }
+    for example in comparison.examples.iter().take(EXAMPLES) {
+        text.push_str(&in_full(example, first, second));
+    }
+    text
+}
+
+fn tiers(comparison: &Comparison, first: &str, second: &str) -> String {
+    let mut rows = vec![vec![
+        "tier".to_owned(),
+        "contexts".to_owned(),
+        "agree".to_owned(),
+        format!("{first} shorter"),
+        format!("{second} shorter"),
+        "differ".to_owned(),
+        format!("only {first}"),
+        format!("only {second}"),
+        "neither".to_owned(),
+    ]];
+    for row in comparison
+        .tiers
+        .iter()
+        .filter(|row| row.agreements.contexts > 0)
+    {
+        let it = &row.agreements;
+        let numbers = [
+            it.contexts,
+            it.agree,
+            it.first_shorter,
+            it.second_shorter,
+            it.differ,
+            it.only_first,
+            it.only_second,
+            it.neither,
+        ];
+        let name = std::iter::once(row.tier.clone());
+        rows.push(name.chain(numbers.map(count)).collect());
+    }
+    table(&rows)
+}
+
+/// Why walks do not agree; nothing if all do.
+fn known(comparison: &Comparison) -> String {
+    let mut rows = vec![
+        ["not the same", "untouched", "T1 to T3"]
+            .map(str::to_owned)
+            .to_vec(),
+    ];
+    for row in &comparison.known {
+        if row.untouched + row.natural > 0 {
+            let name = row
+                .known
+                .map_or("for no known reason", |known| known.words());
+            rows.push(vec![
+                name.to_owned(),
+                count(row.untouched),
+                count(row.natural),
+            ]);
+        }
+    }
+    if rows.len() == 1 {
+        return String::new();
+    }
+    format!("{}\n", table(&rows))
+}
+
+fn codes(comparison: &Comparison, own: usize, other: &str) -> String {
+    let Some(voice) = comparison.walkers.get(own) else {
+        return String::new();
+    };
+    if voice.codes.is_empty() && voice.broke == 0 {
+        return String::new();
+    }
+    let mut rows = vec![vec![
+        format!("{} without frames", voice.name),
+        "walks".to_owned(),
+        format!("{other} gives frames, unproven"),
+    ]];
+    for code in voice.codes.iter().take(CODES) {
+        rows.push(vec![
+            format!("{} {}", code.code, code.name),
+            count(code.other_has_frames.of),
+            format!(
+                "{} ({})",
+                count(code.other_has_frames.k),
+                share(code.other_has_frames)
+            ),
+        ]);
+    }
+    if voice.broke > 0 {
+        rows.push(vec![
+            "fault, hang, too many".to_owned(),
+            count(voice.broke),
+            String::new(),
+        ]);
+    }
+    format!("{}\n", table(&rows))
+}
+
+fn in_full(example: &Example, first: &str, second: &str) -> String {
+    let said = &example.contradiction;
+    let known = said
+        .known
+        .map_or_else(String::new, |known| format!(", {}", known.words()));
+    let mut text = format!(
+        "{}: {} at frame {}{known}\n  {} in {} {}\n",
+        example.tier,
+        said.kind.words(),
+        said.frame,
+        example.perturbation,
+        example.code.kind,
+        example.code.name.as_deref().unwrap_or_default(),
+    );
+    let mut voice = |name: &str, frames: &[JavaFrame]| {
+        for frame in frames.iter().take(FRAMES) {
+            let _ = writeln!(text, "    {name:<10} {} @ {}", frame.method, frame.bci);
+        }
+    };
+    voice(first, &said.given);
+    voice(second, &said.expected);
+    text
+}
+
+fn share(count: KOfN) -> String {
+    count
+        .share()
+        .map_or_else(|| "-".to_owned(), |share| format!("{:.2} %", share * 100.0))
+}
