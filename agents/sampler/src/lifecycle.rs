@@ -18,7 +18,7 @@ use walkfuzz_jvm::check::inspect;
 use walkfuzz_jvm::{HostError, HostJvm, JvmError, Jvmti, Libjvm, java_thread_of};
 use walkfuzz_record::{RecordError, Recorder};
 use walkfuzz_symbols::Modules;
-use walkfuzz_vmstructs::{LiveMemory, Perturber, java_threads};
+use walkfuzz_vmstructs::{LiveMemory, Perturber, ThreadSearch, java_threads};
 use walkfuzz_walkers::{Agct, RemoteError, RemoteFacts};
 
 use crate::capsules::{self, Surroundings};
