@@ -15,7 +15,7 @@ use crate::table::table;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Active {
-    /// AsyncGetCallTrace, asked in every call that came back from Java.
+    /// AsyncGetCallTrace, asked in every untouched call that came back to a thread in Java.
     Agct,
     /// The profiler's own alone.
     Own,
@@ -42,7 +42,7 @@ pub(crate) struct Answer {
     /// `ran`, or `unknown` if too little came to prove anything.
     pub(crate) verdict: &'static str,
     pub(crate) walker: Active,
-    /// Calls in which the profiler asked AsyncGetCallTrace, of those that came back.
+    /// Untouched calls in which the profiler asked AsyncGetCallTrace, of those that came back.
     pub(crate) asked_agct: KOfN,
     pub(crate) untouched: Side,
     pub(crate) perturbed: Side,
@@ -149,12 +149,10 @@ impl Side {
         }
     }
 
-    /// Calls that came back.
+    /// Untouched calls that came back.
     pub(crate) fn returned(&self) -> u64 {
-        let counts = [&self.untouched, &self.perturbed];
-        let ended = counts.iter().map(|counts| counts.faults + counts.hangs);
-        let walks = counts.iter().map(|counts| counts.walks);
-        walks.sum::<u64>().saturating_sub(ended.sum())
+        let ended = self.untouched.faults + self.untouched.hangs;
+        self.untouched.walks.saturating_sub(ended)
     }
 
     /// Of them, calls of threads in Java.
@@ -217,7 +215,7 @@ pub(crate) fn reported(untouched: &Path, perturbed: &Path) -> Option<Comparison>
 impl Answer {
     pub(crate) fn for_people(&self) -> String {
         let mut text = format!(
-            "{} {} ({}), JDK {}, {}, {} s a run, seed {}: {}\nwalker at work: {} (AsyncGetCallTrace asked in {})\n\n",
+            "{} {} ({}), JDK {}, {}, {} s a run, seed {}: {}\nwalker at work: {} (AsyncGetCallTrace asked in {} untouched calls)\n\n",
             self.profiler,
             self.version,
             self.mode,
@@ -300,7 +298,7 @@ impl Answer {
         }
         let mut text = format!("\n{} findings\n", self.findings.len());
         for found in &self.findings {
-            let kind = if found.finding.perturbed || found.run == "perturbed" {
+            let kind = if found.finding.perturbed {
                 "perturbed"
             } else {
                 "untouched"

@@ -198,9 +198,9 @@ impl Ran {
         self.totals.counter(counter)
     }
 
-    /// Calls that came back and had asked AsyncGetCallTrace: their outcome is its answer.
+    /// Untouched calls that came back and had asked AsyncGetCallTrace: their outcome is its answer.
     pub(crate) fn asked_agct(&self) -> u64 {
-        let outcomes = self.totals.outcomes(None);
+        let outcomes = self.totals.outcomes(Some(false));
         let ended = outcomes.faults()
             + outcomes.hangs()
             + outcomes.codes().get(&RETURNED).copied().unwrap_or(0);
