@@ -42,10 +42,13 @@ fn interpose(home: &Path, jdk: &Jdk, words: &[&str]) -> Command {
     assert!(library.is_file(), "{} was not built", library.display());
     let mut command = walkfuzz();
     command
-        .current_dir(home)
+        // The script that brings async-profiler is looked for in the checkout.
+        .current_dir(Path::new(env!("CARGO_MANIFEST_DIR")).join("../.."))
         .env("WALKFUZZ_INTERPOSER", library)
         .args(["interpose", "--json", "--time", "4s", "--jdk"])
         .arg(&jdk.home)
+        .arg("--runs")
+        .arg(home)
         .args(words);
     command
 }
@@ -112,7 +115,12 @@ fn jfr_is_stood_before() {
         let said = String::from_utf8_lossy(&output.stderr);
         assert!(matches!(output.status.code(), Some(0 | 4)), "{said}");
         let answer = json(&output.stdout);
-        println!("{}", serde_json::to_string_pretty(&answer).unwrap());
+        println!(
+            "{} untouched calls; {} perturbed, then the JVM {}",
+            number(&answer, "/untouched/untouched/walks"),
+            number(&answer, "/perturbed/perturbed/walks"),
+            answer["perturbed"]["jvm"]["words"]
+        );
         assert!(number(&answer, "/untouched/untouched/walks") > 20);
         assert_eq!(number(&answer, "/untouched/untouched/faults"), 0);
         assert_eq!(answer["untouched"]["jvm"]["outcome"], "clean");
