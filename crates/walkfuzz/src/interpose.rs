@@ -218,11 +218,8 @@ fn findings(whose: &str, untouched: &Ran, perturbed: &Ran) -> Vec<Finding> {
         finding.perturbed |= run == "perturbed" && !caught;
         // The title ends with the walker's name, which is the profiler's.
         let what = finding.title.split(" via ").next().unwrap_or_default();
-        Finding {
-            title: format!("{what} via {whose}"),
-            run,
-            finding,
-        }
+        finding.title = format!("{what} via {whose}");
+        Finding { run, finding }
     });
     named.collect()
 }

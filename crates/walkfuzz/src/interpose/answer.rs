@@ -97,12 +97,10 @@ pub(crate) struct Recorded {
     pub(crate) lost: u64,
 }
 
-/// A finding and the run that it is of.
+/// A finding, whose title has the profiler's version and mode and the walker at work, and the run that it is of.
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) struct Finding {
-    /// With the profiler's version and mode and the walker at work.
-    pub(crate) title: String,
     /// `untouched` or `perturbed`.
     pub(crate) run: &'static str,
     #[serde(flatten)]
@@ -305,7 +303,7 @@ impl Answer {
             };
             text.push_str(&format!(
                 "  {:>8}  {kind}  {}\n",
-                found.finding.count, found.title
+                found.finding.count, found.finding.title
             ));
         }
         text
