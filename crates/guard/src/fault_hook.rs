@@ -40,7 +40,7 @@ pub(crate) unsafe fn ask(
     let hook = HOOK.load(Acquire);
     // SAFETY: the kernel's ucontext.
     let sp = unsafe { arch::read_registers(uc) }.sp();
-    if hook == 0 || slot.on_handler_stack(sp) {
+    if hook == 0 {
         return false;
     }
     let mut asked = Asked {
@@ -54,8 +54,14 @@ pub(crate) unsafe fn ask(
     // SAFETY: the hook's caller promised that it may be called here. Below the red zone the interrupted stack is unused; where it cannot be written,
     // that is a fault of the guarded call.
     unsafe {
-        let top = sp.0.saturating_sub(RED_ZONE) as usize;
-        arch::run_on_stack(run, (&raw mut asked).cast(), top);
+        let argument = (&raw mut asked).cast();
+        if slot.on_handler_stack(sp) {
+            // A signal in the midst of a fault's handler: this one runs on the stack that was interrupted.
+            run(argument);
+        } else {
+            let top = sp.0.saturating_sub(RED_ZONE) as usize;
+            arch::run_on_stack(run, argument, top);
+        }
     }
     asked.dealt_with
 }
