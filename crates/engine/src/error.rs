@@ -11,6 +11,9 @@ pub enum EngineError {
     /// No memory for the engine's stacks.
     #[error("cannot map the engine's idle stack: {0}")]
     Memory(#[source] std::io::Error),
+    /// No thread to walk from.
+    #[error("cannot start the thread that walks others: {0}")]
+    Hand(#[source] std::io::Error),
     /// The guard refused this thread.
     #[error("cannot protect the calling thread: {0}")]
     Guard(#[source] walkfuzz_guard::GuardError),

@@ -14,6 +14,7 @@ mod baton;
 mod error;
 mod freeze;
 mod frozen;
+mod hand;
 mod held_stack;
 mod live;
 mod moment;

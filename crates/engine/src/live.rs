@@ -9,6 +9,7 @@ use walkfuzz_walkers::ThreadHandle;
 
 use crate::baton::{BATON, EVERYBODY, Intent, NOBODY, Place, WORKERS, on_sample, on_trap};
 use crate::error::EngineError;
+use crate::hand::Hand;
 use crate::moment::Moment;
 use crate::worker::{Worker, cpu_nanoseconds, sampling_timer};
 use crate::{Engine, Request, rseq, tls};
@@ -170,6 +171,15 @@ impl Live {
             home: unsafe { libc::gettid() },
             cpu_at_start: 0,
         })
+    }
+
+    /// Lets a thread of its own make the walks from now on, for walkers that walk other threads.
+    ///
+    /// # Errors
+    /// The thread cannot be had.
+    pub fn walk_from_outside(&mut self) -> Result<(), EngineError> {
+        self.moment.hand = Some(Hand::start(self.bounds.hang)?);
+        Ok(())
     }
 
     /// Sets what a sample must satisfy.

@@ -6,6 +6,7 @@ use walkfuzz_context::Registers;
 use walkfuzz_guard::{Alarm, Fault, GuardSlot, copy_context, read_registers, write_registers};
 use walkfuzz_walkers::{Call, Start, ThreadHandle, TraceBuffer, Walked, Walker, walk_guarded};
 
+use crate::hand::Hand;
 use crate::worker::Worker;
 
 /// Where a moment is walked that no thread of this process is held in.
@@ -41,6 +42,8 @@ pub struct Moment {
     child_alarm: Option<Alarm>,
     fault: Box<Fault>,
     elsewhere: Option<Box<dyn Elsewhere>>,
+    /// Who makes the walks; not in a forked copy.
+    pub(crate) hand: Option<&'static Hand>,
     scratch: Box<libc::ucontext_t>,
 }
 
@@ -62,6 +65,7 @@ impl Moment {
             child_alarm: None,
             fault: Box::new(Fault::NONE),
             elsewhere: None,
+            hand: None,
             // SAFETY: all-zero is a valid ucontext_t.
             scratch: Box::new(unsafe { std::mem::zeroed() }),
         }
@@ -113,6 +117,9 @@ impl Moment {
             return elsewhere.walk(registers, depth, trace, &mut self.fault);
         }
         let prepared = self.prepare(walker, registers, depth, trace)?;
+        if let Some(hand) = self.hand {
+            return hand.walk(walker, &prepared, trace, &mut self.fault);
+        }
         // SAFETY: the calling thread is the slot's owner (it is parked and carries this flow).
         Some(unsafe { walk_guarded(self.slot, walker, &prepared, trace, &mut self.fault) })
     }
@@ -146,6 +153,7 @@ impl Moment {
     /// Makes the guard and the alarm work in a forked copy. Call once, first thing in the child.
     pub(crate) fn adopt_after_fork(&mut self) {
         walkfuzz_guard::after_fork_in_child(self.slot);
+        self.hand = None;
         // Timers are not inherited: without a new one a hanging walk would only be ended by the copy's deadline.
         self.child_alarm = Alarm::new(self.slot).ok();
         if let Some(alarm) = &self.child_alarm {

@@ -2,7 +2,7 @@
 
 use walkfuzz_record::Generation;
 use walkfuzz_triage::Signature;
-use walkfuzz_walkers::{Agct, Explainer, Walker};
+use walkfuzz_walkers::{Agct, Explainer, RemoteMode, Walker};
 
 use crate::error::HarnessError;
 use crate::oracle::Oracle;
@@ -18,11 +18,17 @@ pub enum WalkerChoice {
     Agct,
     /// walkfuzz's own walker over HotSpot's tables.
     Reference,
+    /// AsyncGetCallTrace from another thread, of contexts as of threads that run on.
+    RemoteRunning,
 }
 
 impl WalkerChoice {
     /// All, the default first.
-    pub const ALL: [WalkerChoice; 2] = [WalkerChoice::Agct, WalkerChoice::Reference];
+    pub const ALL: [WalkerChoice; 3] = [
+        WalkerChoice::Agct,
+        WalkerChoice::Reference,
+        WalkerChoice::RemoteRunning,
+    ];
 
     /// As the environment, records and findings say it.
     #[must_use]
@@ -30,6 +36,7 @@ impl WalkerChoice {
         match self {
             WalkerChoice::Agct => "agct",
             WalkerChoice::Reference => "reference",
+            WalkerChoice::RemoteRunning => RemoteMode::Running.name(),
         }
     }
 
@@ -49,7 +56,7 @@ impl WalkerChoice {
     #[must_use]
     pub const fn generation(self) -> Generation {
         match self {
-            WalkerChoice::Agct => Generation::Agct,
+            WalkerChoice::Agct | WalkerChoice::RemoteRunning => Generation::Agct,
             WalkerChoice::Reference => Generation::Reference,
         }
     }
@@ -62,6 +69,14 @@ impl WalkerChoice {
         Ok(match self {
             WalkerChoice::Agct => Box::new(agct),
             WalkerChoice::Reference => Box::new(world.reference()?),
+            WalkerChoice::RemoteRunning => {
+                return Err(HarnessError::Variable {
+                    name: "WALKFUZZ_WALKER",
+                    value: self.name().to_owned(),
+                    wanted: "a walker that walks its own thread: there is no other one here"
+                        .to_owned(),
+                });
+            }
         })
     }
 }

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use walkfuzz_capsule::capture::{Ground, Keep};
-use walkfuzz_context::tier::{Tier, WalkMode};
+use walkfuzz_context::tier::Tier;
 use walkfuzz_context::{Address, Arch, Pc, Perturbation, Registers};
 use walkfuzz_engine::{Ended, FrozenCopy, FrozenEnd, Moment, Shared, freeze};
 use walkfuzz_guard::{keep_stacks, kept_stack, read_word};
@@ -410,7 +410,7 @@ impl Examiner<'_> {
             &world.landscape,
             before,
             after,
-            WalkMode::InHandler,
+            world.walk_mode,
         )
     }
 

@@ -255,7 +255,7 @@ impl Hunt {
             &world.landscape,
             &moment.untouched,
             &after,
-            walkfuzz_context::WalkMode::InHandler,
+            world.walk_mode,
         );
         let class = world.classifier.class(&world.code, &after);
         let finding = finding(&Parts {

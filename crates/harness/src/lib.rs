@@ -33,6 +33,7 @@ pub mod one_core;
 mod oom;
 pub mod oracle;
 mod progress;
+mod remote;
 mod replay;
 mod run;
 mod same_crash;

@@ -112,6 +112,20 @@ pub fn mode(arguments: &[String], is_file: impl Fn(&str) -> bool) -> Option<Mode
 /// than it began on.
 static SESSION: AtomicPtr<Session> = AtomicPtr::new(std::ptr::null_mut());
 
+/// Chooses the code under test.
+const WALKER: &str = "WALKFUZZ_WALKER";
+
+/// Chooses the walker of a target that has one of its own, unless the environment does.
+///
+/// # Safety
+/// There is one thread yet.
+pub unsafe fn prefer_walker(name: &str) {
+    if !name.is_empty() && std::env::var_os(WALKER).is_none_or(|set| set.is_empty()) {
+        // SAFETY: the caller's promise.
+        unsafe { std::env::set_var(WALKER, name) };
+    }
+}
+
 /// `LLVMFuzzerInitialize`: extends the arguments and starts the session, before libFuzzer installs its handlers.
 ///
 /// # Safety
@@ -315,6 +329,9 @@ pub fn cross_inputs(a: &[u8], b: &[u8], out: &mut [u8], seed: u32) -> usize {
 #[macro_export]
 macro_rules! libfuzzer_target {
     () => {
+        $crate::libfuzzer_target!(walker = "");
+    };
+    (walker = $walker:expr) => {
         /// Called by libFuzzer before anything else.
         ///
         /// # Safety
@@ -325,7 +342,10 @@ macro_rules! libfuzzer_target {
             argv: *mut *mut *mut ::std::ffi::c_char,
         ) -> ::std::ffi::c_int {
             // SAFETY: libFuzzer passes main's argc and argv.
-            unsafe { $crate::libfuzzer::initialize(argc, argv) }
+            unsafe {
+                $crate::libfuzzer::prefer_walker($walker);
+                $crate::libfuzzer::initialize(argc, argv)
+            }
         }
 
         /// Called by libfuzzer-sys for each input.

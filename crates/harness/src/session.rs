@@ -17,9 +17,9 @@ use std::time::{Duration, Instant};
 
 use walkfuzz_context::codec::MAX_BATCH_BYTES;
 use walkfuzz_context::generate::blind;
-use walkfuzz_context::{Arch, Batch};
+use walkfuzz_context::{Arch, Batch, WalkMode};
 use walkfuzz_coverage::{Domain, Feedback};
-use walkfuzz_engine::{Engine, Frozen, Request, Shared, Step};
+use walkfuzz_engine::{Engine, Frozen, Live, Request, Shared, Step};
 use walkfuzz_jvm::Jvm;
 use walkfuzz_record::{Counter, Lane, Recorder, RunFolder, WalkOutcome, WalkerId};
 use walkfuzz_walkers::{Agct, TraceBuffer, Walker};
@@ -31,6 +31,7 @@ use crate::feedback;
 use crate::hunt::Hunt;
 use crate::names::Names;
 use crate::progress::Progress;
+use crate::remote;
 use crate::run;
 use crate::settings::{EngineKind, Settings};
 use crate::start::{self, Subject};
@@ -116,7 +117,15 @@ impl Session {
         run: Option<RunFolder>,
     ) -> Result<Self, HarnessError> {
         let choice = Settings::from_environment()?.walker;
-        Self::start_with(mode, arguments, run, |agct, world| choice.make(agct, world))
+        Self::start_with(
+            mode,
+            arguments,
+            run,
+            |agct, jvm, world, live| match choice {
+                WalkerChoice::RemoteRunning => remote::walker(jvm, world, live),
+                WalkerChoice::Agct | WalkerChoice::Reference => choice.make(agct, world),
+            },
+        )
     }
 
     /// [`start`](Self::start) with another walker, made from the JVM's own: one with a planted fault, say. The run's facts and findings
@@ -130,14 +139,14 @@ impl Session {
         run: Option<RunFolder>,
         walker: impl FnOnce(Agct) -> Box<dyn Walker>,
     ) -> Result<Self, HarnessError> {
-        Self::start_with(mode, arguments, run, |agct, _| Ok(walker(agct)))
+        Self::start_with(mode, arguments, run, |agct, _, _, _| Ok(walker(agct)))
     }
 
     fn start_with(
         mode: Mode,
         arguments: &[String],
         run: Option<RunFolder>,
-        walker: impl FnOnce(Agct, &World) -> Result<Box<dyn Walker>, HarnessError>,
+        walker: impl FnOnce(Agct, &Jvm, &mut World, &mut Live) -> Result<Box<dyn Walker>, HarnessError>,
     ) -> Result<Self, HarnessError> {
         let mut settings = Settings::from_environment()?;
         if mode == Mode::Survey {
@@ -158,11 +167,11 @@ impl Session {
             jvm,
             guard: _,
             mut world,
-            live,
+            mut live,
             agct,
             mut timings,
         } = start::start(&settings, options, run.path())?;
-        let walker = walker(agct, &world)?;
+        let walker = walker(agct, &jvm, &mut world, &mut live)?;
         world.oracle = settings
             .oracle
             .map(|oracle| chosen::oracle(oracle, agct, &world))
@@ -207,6 +216,7 @@ impl Session {
             settings.engine,
             Names::new(world.assert_poison).with_oracle(settings.oracle.map(WalkerChoice::name)),
         );
+        let tears = world.walk_mode == WalkMode::OtherThreadRunning;
         Ok(Self {
             mode,
             engine,
@@ -220,7 +230,7 @@ impl Session {
             report,
             batch: Box::new(Batch::untouched(Arch::NATIVE)),
             encoded: Box::new([0; MAX_BATCH_BYTES]),
-            nursery: Nursery::new(),
+            nursery: Nursery::new(tears),
             blind_seed: settings.seed.wrapping_mul(1 << 40),
             hunt,
             progress,

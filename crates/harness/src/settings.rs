@@ -78,7 +78,7 @@ pub const VARIABLES: [(&str, &str, &str); 16] = [
     (
         "WALKFUZZ_WALKER",
         "agct",
-        "the code under test: agct (AsyncGetCallTrace) or reference (walkfuzz's own walker)",
+        "the code under test: agct (AsyncGetCallTrace), reference (walkfuzz's own walker) or agct-remote-running (AsyncGetCallTrace from another thread)",
     ),
     (
         "WALKFUZZ_ORACLE",

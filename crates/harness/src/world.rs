@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use walkfuzz_context::landscape::WALKED_STACK_WORDS;
 use walkfuzz_context::witness::{NaturalClass, WitnessTable};
-use walkfuzz_context::{Address, Arch, LandscapeTable, Pc, Registers, ValueClass};
+use walkfuzz_context::{Address, Arch, LandscapeTable, Pc, Registers, ValueClass, WalkMode};
 use walkfuzz_engine::{Filter, HeldStack, Moment};
 use walkfuzz_guard::{SafeFetchSite, read_checked, read_word};
 use walkfuzz_record::{Lane, WalkerId};
@@ -40,6 +40,8 @@ pub struct World {
     pub oracle: Option<Oracle>,
     /// Classes and tiers.
     pub classifier: Classifier,
+    /// How the walker meets threads.
+    pub walk_mode: WalkMode,
     /// Natural contexts by class.
     pub witness: Box<WitnessTable>,
     memory: LiveMemory,
@@ -104,6 +106,7 @@ impl World {
             landscape: LandscapeTable::new(),
             oracle: None,
             classifier: Classifier::new(0..0, Vec::new()),
+            walk_mode: WalkMode::InHandler,
             witness: Box::default(),
             memory,
             maps,

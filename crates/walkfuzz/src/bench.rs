@@ -169,6 +169,7 @@ pub(crate) fn run(args: &BenchArgs) -> Result<(), Failure> {
     }
     if parts.contains(&BenchPart::Walkers) {
         results.figures.extend(walkers::figures(&bench)?);
+        results.figures.extend(stress::remote_figures(&bench)?);
     }
     if args.json {
         return crate::print_json(&results);

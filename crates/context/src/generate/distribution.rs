@@ -188,7 +188,7 @@ pub fn edit(dice: &mut impl Dice, arch: Arch) -> Edit {
     }
 }
 
-fn set(register: Register, class: ValueClass, selector: u16, offset: i16) -> Edit {
+pub(super) fn set(register: Register, class: ValueClass, selector: u16, offset: i16) -> Edit {
     Edit::Set {
         register,
         value: Value::new(class, selector, offset),

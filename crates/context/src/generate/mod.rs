@@ -15,11 +15,13 @@ mod dice;
 mod distribution;
 mod mutate;
 mod pool;
+mod torn;
 
 pub use dice::{Dice, Rng};
 pub use distribution::{batch, edit, perturbation, value_for};
 pub use mutate::{crossover, mutate, mutate_batch};
 pub use pool::Pool;
+pub use torn::tear;
 
 use crate::batch::Batch;
 use crate::registers::Arch;

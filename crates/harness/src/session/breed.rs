@@ -2,7 +2,7 @@
 //! does by itself between two of the fuzzer's inputs.
 
 use walkfuzz_context::codec::MAX_BATCH_BYTES;
-use walkfuzz_context::generate::{Pool, crossover, mutate};
+use walkfuzz_context::generate::{Pool, Rng, crossover, mutate, tear};
 use walkfuzz_context::{Arch, Batch};
 use walkfuzz_coverage::COUNTERS;
 
@@ -24,12 +24,17 @@ pub(crate) struct Nursery {
     /// `child` was walked already and shall be the next input as it is.
     queued: bool,
     seed: u64,
+    /// Every other walk gets registers of different moments.
+    tears: bool,
 }
 
 impl Nursery {
     /// Each process of a run breeds others.
-    pub(crate) fn new() -> Self {
-        Self::seeded(u64::from(std::process::id()) << 32)
+    pub(crate) fn new(tears: bool) -> Self {
+        Self {
+            tears,
+            ..Self::seeded(u64::from(std::process::id()) << 32)
+        }
     }
 
     /// Breeds the same batches for the same seed and feedback.
@@ -41,6 +46,7 @@ impl Nursery {
             bytes: Vec::with_capacity(MAX_BATCH_BYTES),
             queued: false,
             seed,
+            tears: false,
         }
     }
 
@@ -65,6 +71,9 @@ impl Nursery {
     pub(crate) fn breed(&mut self, batch: &mut Batch) {
         self.seed = self.seed.wrapping_add(1);
         self.pool.breed(batch, self.seed);
+        if self.tears {
+            tear(batch, &mut Rng::new(self.seed));
+        }
     }
 
     /// Writes the next child, bred at the moment of `parent` unless one is waiting, to `data`; how long it is.
@@ -79,6 +88,9 @@ impl Nursery {
             self.child
                 .decode_moment(parent.unwrap_or_else(|| data.get(..max_size).unwrap_or(data)));
             self.pool.breed(&mut self.child, u64::from(seed));
+            if self.tears {
+                tear(&mut self.child, &mut Rng::new(u64::from(seed)));
+            }
         }
         let room = max_size.min(data.len());
         let length = self.child.encode(data.get_mut(..room).unwrap_or(&mut []));

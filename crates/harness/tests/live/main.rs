@@ -52,6 +52,8 @@ const CASES: &[Case] = &[
         .with("WALKFUZZ_ORACLE", "reference"),
     Case::new("honest", judged::honest).with("WALKFUZZ_ORACLE", "reference"),
     Case::new("reference", judged::reference).with("WALKFUZZ_WALKER", "reference"),
+    Case::new("from_outside", sessions::from_outside)
+        .with("WALKFUZZ_WALKER", "agct-remote-running"),
     Case::new("traced", findings::traced),
     Case::new("healthy", findings::healthy),
     Case::new("strict", findings::strict).once(),

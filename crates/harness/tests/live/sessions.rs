@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::{Duration, Instant};
 
+use walkfuzz_context::generate::{Rng, batch, tear};
 use walkfuzz_context::witness::OffsetClass;
 use walkfuzz_context::{Arch, Batch, BlobKind, Perturbation};
 use walkfuzz_harness::campaign::summarise;
@@ -42,6 +43,38 @@ fn kinds(session: &Session) -> BTreeSet<&'static str> {
         .observed()
         .map(|(class, _)| class.kind.name())
         .collect()
+}
+
+/// Torn contexts of held threads, which another thread walks.
+pub(crate) fn from_outside() {
+    const INPUTS: u64 = 400;
+    let mut session = Session::start(Mode::Survey, &["live".to_owned()], None).unwrap();
+    let mut dice = Rng::new(3);
+    for _ in 0..INPUTS {
+        let mut torn = batch(&mut dice, Arch::NATIVE);
+        tear(&mut torn, &mut dice);
+        session.run_input(&torn.to_bytes()).unwrap();
+    }
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+    let names = tasks.map(|task| std::fs::read_to_string(task.unwrap().path().join("comm")));
+    let hands = names.filter(|name| name.as_ref().is_ok_and(|name| name == "walkfuzz-hand\n"));
+    assert_eq!(hands.count(), 1);
+    let summary = finished(&mut session);
+    let controls = summary.controls.k as f64 / summary.controls.of as f64;
+    assert!(controls >= 0.4, "controls {:?}", summary.controls);
+    assert!(summary.perturbed_walks > 4 * INPUTS, "{summary:?}");
+    for finding in &summary.findings {
+        assert!(
+            finding.title.contains("via agct-remote-running"),
+            "{}",
+            finding.title
+        );
+    }
+    println!(
+        "note: {} walks from outside, {} perturbed",
+        summary.walks, summary.perturbed_walks
+    );
+    print_findings(&summary);
 }
 
 /// Generated inputs on held threads.

@@ -249,7 +249,7 @@ fn parse(line: &str, said: &str) -> Result<Measured, Failure> {
         .map_err(|_| Failure::environment(format_args!("measuring failed: {}", last_line(said))))
 }
 
-fn last_line(text: &str) -> &str {
+pub(super) fn last_line(text: &str) -> &str {
     text.lines()
         .rev()
         .find(|line| !line.trim().is_empty())

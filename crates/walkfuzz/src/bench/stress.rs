@@ -5,6 +5,7 @@
 
 mod clocks;
 mod costs;
+mod remote;
 mod running;
 
 use std::path::{Path, PathBuf};
@@ -57,6 +58,26 @@ struct SideFile {
     on_cpu_seconds: f64,
     drops: u64,
     handler: Option<HandlerFile>,
+    remote: Option<RemoteFile>,
+}
+
+#[derive(Clone, Debug, Deserialize)]
+struct RemoteFile {
+    walks: u64,
+    pairs: u64,
+    different: u64,
+    held: Option<SpreadFile>,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+struct SpreadFile {
+    median: QuantileFile,
+    p99: QuantileFile,
+}
+
+#[derive(Clone, Copy, Debug, Deserialize)]
+struct QuantileFile {
+    ns: f64,
 }
 
 #[derive(Debug, Deserialize)]
@@ -75,6 +96,8 @@ struct HandlerFile {
     median_ns: f64,
     p99_ns: f64,
 }
+
+pub(crate) use remote::figures as remote_figures;
 
 pub(crate) fn measure(bench: &Bench<'_>) -> Result<(Vec<Figure>, Sampling), Failure> {
     let stage = Stage::new(bench)?;

@@ -98,13 +98,13 @@ fn deliver(
 }
 
 /// One JVM from its start to its end. `None` if the kernel has no such clock for us.
-fn run(
+pub(super) fn run(
     stage: &Stage<'_>,
     clock: &str,
     threads: u32,
     more: &str,
 ) -> Result<Option<SideFile>, Failure> {
-    let name = format!("{clock}-{threads}{}", more.len());
+    let name = format!("{clock}-{threads}{}", more.replace(['=', ','], "-"));
     let record = stage.folder.join(format!("{name}.map"));
     let said = stage.folder.join(format!("{name}.log"));
     let mut command = stage.java();
