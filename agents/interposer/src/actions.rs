@@ -33,14 +33,10 @@ pub(crate) struct Handler {
     with_info: bool,
 }
 
-const NONE: Kept = Kept {
-    handler: AtomicUsize::new(0),
-    flags: AtomicI32::new(0),
-};
 /// The profiler's, by signal.
-static PROFILERS: [Kept; SIGNALS] = [NONE; SIGNALS];
+static PROFILERS: [Kept; SIGNALS] = [const { Kept::none() }; SIGNALS];
 /// What its fault handlers replaced, by signal.
-static REPLACED: [Kept; SIGNALS] = [NONE; SIGNALS];
+static REPLACED: [Kept; SIGNALS] = [const { Kept::none() }; SIGNALS];
 /// How deep the profiler's fault handler may fault in itself.
 const DEEPEST: u32 = 64;
 /// The guard, once it is installed.
@@ -55,6 +51,13 @@ static DECLINED: AtomicBool = AtomicBool::new(false);
 static DEALT_WITH: AtomicU32 = AtomicU32::new(0);
 
 impl Kept {
+    const fn none() -> Self {
+        Self {
+            handler: AtomicUsize::new(0),
+            flags: AtomicI32::new(0),
+        }
+    }
+
     fn set(&self, action: &sigaction) {
         self.flags.store(action.sa_flags, Relaxed);
         self.handler.store(action.sa_sigaction, Release);

@@ -112,7 +112,7 @@ fn words(span: Span) -> impl Iterator<Item = u64> {
 
 /// The object of glibc's heap that begins at `pointer`, if what stands before it looks like one.
 fn heap_object(maps: &Maps, pointer: u64) -> Option<Span> {
-    if pointer % HEADER != 0 {
+    if !pointer.is_multiple_of(HEADER) {
         return None;
     }
     let mapping = maps.find(Address(pointer))?;
@@ -130,7 +130,9 @@ fn heap_object(maps: &Maps, pointer: u64) -> Option<Span> {
     const MAPPED: u64 = 2;
     let bytes = size & !7;
     let end = pointer.checked_add(bytes)?.checked_sub(HEADER)?;
-    let sane = bytes % HEADER == 0 && (2 * HEADER..=LARGEST).contains(&bytes) && size & MAPPED == 0;
+    let sane = bytes.is_multiple_of(HEADER)
+        && (2 * HEADER..=LARGEST).contains(&bytes)
+        && size & MAPPED == 0;
     if !sane || !inside(end + HEADER) {
         return None;
     }

@@ -26,11 +26,11 @@ fn what_cannot_be_stood_before_is_refused() {
         let output = run.output();
         assert!(!output.status.success(), "{options}");
         let text = text(&output);
-        let of_ours = text
+        let mut of_ours = text
             .lines()
             .filter(|line| line.starts_with("walkfuzz-interposer: "));
         assert!(
-            of_ours.last().is_some_and(|line| line.contains(said)),
+            of_ours.next_back().is_some_and(|line| line.contains(said)),
             "{options}: {text}"
         );
     }

@@ -138,8 +138,8 @@ impl Side {
                 .counter(Counter::Requested)
                 .saturating_sub(ran.counter(Counter::Samples) + ran.counter(Counter::Drops)),
             dropped: ran.counter(Counter::Drops),
-            untouched: result.untouched.clone(),
-            perturbed: result.perturbed.clone(),
+            untouched: result.untouched,
+            perturbed: result.perturbed,
             self_protected: ran.counter(Counter::SelfProtected),
             near_misses: ran.counter(Counter::NearMisses),
             put_back: ran.counter(Counter::PutBack),
