@@ -148,8 +148,8 @@ mod tests {
     #[test]
     fn objects_that_are_pointed_to_are_put_back() {
         let mut object = vec![7_u64; 100];
-        let holder = vec![object.as_mut_ptr() as u64, 3];
-        let thread = vec![1_u64; 8];
+        let mut holder = [object.as_mut_ptr() as u64, 3];
+        let mut thread = [1_u64; 8];
         let start = holder.as_ptr() as u64;
         let span = Span::new(Address(start), Address(start + 16));
         let maps = Maps::read_own().unwrap();
@@ -158,15 +158,14 @@ mod tests {
         assert!((110..=113).contains(&checkpoint.kept.len()));
         checkpoint.keep(thread.as_ptr() as u64);
         assert_eq!(checkpoint.put_back(), 0);
-        let write = |at: *const u64, value| {
-            // SAFETY: words of the vectors, which nothing else uses meanwhile.
-            unsafe { at.cast_mut().write_volatile(value) }
+        let write = |at: *mut u64, value| {
+            // SAFETY: words of the arrays, which nothing else uses meanwhile.
+            unsafe { at.write_volatile(value) }
         };
-        write(&raw const object[99], 8);
-        write(&raw const holder[1], 4);
-        write(&raw const thread[7], 2);
+        write(&raw mut object[99], 8);
+        write(&raw mut holder[1], 4);
+        write(&raw mut thread[7], 2);
         assert_eq!(checkpoint.put_back(), 3);
         assert_eq!((object[99], holder[1], thread[7]), (7, 3, 1));
-        object.clear();
     }
 }
