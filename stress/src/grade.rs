@@ -4,7 +4,7 @@
 //! *forbidden* must not happen at all. Only *forbidden* fails a cell.
 
 use serde::{Deserialize, Serialize};
-use walkfuzz_record::{Code, Generation};
+use walkfuzz_record::{Code, Generation, RETURNED};
 
 /// How a code is to be taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
@@ -58,6 +58,11 @@ pub const fn grade(generation: Generation, code: Code) -> (Grade, &'static str) 
             _ => (Grade::Interesting, "the walker did not understand a frame"),
         },
         Generation::Plugin => (Grade::Acceptable, "as the plug-in says"),
+        Generation::Profiler if code.0 == RETURNED.0 => (
+            Grade::Acceptable,
+            "nobody but the profiler knows what it found",
+        ),
+        Generation::Profiler => agct(code.0),
         Generation::Jfr => match code.0 {
             0 => (Grade::Acceptable, "an event without a stack"),
             -1 => (Grade::Interesting, "the stack could not be walked"),

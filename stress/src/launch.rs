@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use walkfuzz_context::Arch;
-use walkfuzz_jvm::{Collector, Jdk, JvmOptions};
+use walkfuzz_jvm::{Collector, Jdk, JvmOptions, escaped};
 use walkfuzz_walkers::RemoteMode;
 
 use crate::cell::Cell;
@@ -151,12 +151,6 @@ pub fn asked(cell: &Cell) -> f64 {
         .split('+')
         .count();
     clocks as f64 / interval.as_secs_f64()
-}
-
-fn escaped(text: &str) -> String {
-    text.replace('%', "%25")
-        .replace(',', "%2C")
-        .replace('=', "%3D")
 }
 
 /// The JVM options of a cell's flags.

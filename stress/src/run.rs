@@ -17,7 +17,7 @@ use crate::clock::Clock;
 use crate::launch::{REPOSITORY, TEMPORARY, asked};
 use crate::mark::mark;
 use crate::process::{self, MAPS, output_file};
-use crate::profile::Profile;
+use crate::profile::{Limits, Profile};
 use crate::recording;
 use crate::result::{CellResult, Numbers, Verdict};
 use crate::store::{StoreError, StressFolder};
@@ -170,7 +170,7 @@ impl Runner<'_> {
         let recorded = start
             .reader
             .as_deref()
-            .and_then(|reader| self.read(reader, cell, &folder));
+            .and_then(|reader| read_recordings(reader, &folder, &self.profile.limits, self.asked));
         let result = assess(
             &Known {
                 recorded: recorded.as_ref(),
@@ -213,28 +213,29 @@ impl Runner<'_> {
             source,
         })
     }
+}
 
-    /// What the flight recordings in a cell's folder hold.
-    fn read(
-        &self,
-        reader: &[String],
-        cell: &Cell,
-        folder: &Path,
-    ) -> Option<(Numbers, Vec<String>)> {
-        let (program, arguments) = reader.split_first()?;
-        let files = recordings(folder);
-        if files.is_empty() {
-            return None;
-        }
-        let mut command = Command::new(program);
-        command.args(arguments).args(files);
-        let output = folder.join("recording.txt");
-        let limits = &self.profile.limits;
-        // Whoever ends what has this mark ends no other cell's reader.
-        let mark = mark(&format!("{}-recording", cell.id()), std::process::id());
-        process::run(command, &mark, limits, false, &output, || (self.asked)()).ok()?;
-        recording::numbers(&String::from_utf8_lossy(&std::fs::read(&output).ok()?))
+/// What the flight recordings in a cell's folder hold, read by a program, its arguments first. `None` if nothing can be read.
+#[must_use]
+pub fn read_recordings(
+    reader: &[String],
+    folder: &Path,
+    limits: &Limits,
+    asked: &dyn Fn() -> bool,
+) -> Option<(Numbers, Vec<String>)> {
+    let (program, arguments) = reader.split_first()?;
+    let files = recordings(folder);
+    if files.is_empty() {
+        return None;
     }
+    let mut command = Command::new(program);
+    command.args(arguments).args(files);
+    let output = folder.join("recording.txt");
+    let cell = folder.file_name()?.to_string_lossy();
+    // Whoever ends what has this mark ends no other cell's reader.
+    let mark = mark(&format!("{cell}-recording"), std::process::id());
+    process::run(command, &mark, limits, false, &output, asked).ok()?;
+    recording::numbers(&String::from_utf8_lossy(&std::fs::read(&output).ok()?))
 }
 
 /// The recording of a JVM that ended well; of another one, the chunks that JFR had written until then.

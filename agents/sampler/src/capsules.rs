@@ -13,14 +13,13 @@ use std::time::{Duration, Instant};
 use walkfuzz_capsule::capture::{Copies, Ground, Keep, KnownFile, Meeting, Request};
 use walkfuzz_capsule::{Outcome, SafeFetch};
 use walkfuzz_context::{Address, Pc};
-use walkfuzz_guard::{Fault, SafeFetchSite};
+use walkfuzz_guard::{Fault, SafeFetchSite, with_signals_blocked};
 use walkfuzz_symbols::Modules;
 use walkfuzz_triage::Signal;
 use walkfuzz_triage::signature::{Kind, Signature};
 use walkfuzz_walkers::Call;
 
 use crate::sampler::Sampler;
-use crate::signals;
 
 /// Places whose faults are kept.
 const PLACES: usize = 4;
@@ -138,7 +137,7 @@ pub(crate) struct Surroundings {
 pub(crate) fn start(sampler: &'static Sampler, surroundings: Surroundings) -> std::io::Result<()> {
     let ending = Arc::new(AtomicBool::new(false));
     let told = Arc::clone(&ending);
-    let thread = signals::with_signals_blocked(|| {
+    let thread = with_signals_blocked(|| {
         thread::Builder::new()
             .name("walkfuzz-capsules".to_owned())
             .spawn(move || {

@@ -9,6 +9,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use walkfuzz_context::generate::{Dice, Rng};
+use walkfuzz_guard::with_signals_blocked;
+use walkfuzz_jvm::HostJvm;
 
 use crate::clock::{self, Clock, SIGNALS};
 use crate::control::{self, Running};
@@ -16,7 +18,6 @@ use crate::options::Choice;
 use crate::sampler::Sampler;
 use crate::signals;
 use crate::threads::{self, Thread};
-use crate::vm::Vm;
 
 /// How often waiting threads are looked at, at most.
 const SWEEP: Duration = Duration::from_millis(1);
@@ -34,8 +35,8 @@ const SURVEY: Duration = Duration::from_secs(1);
 const SURVEY_SHARE: u32 = 100;
 
 /// Starts the agent's threads for a sampling; they end with it.
-pub(crate) fn start(sampler: &'static Sampler, vm: Vm) -> std::io::Result<()> {
-    signals::with_signals_blocked(|| {
+pub(crate) fn start(sampler: &'static Sampler, vm: HostJvm) -> std::io::Result<()> {
+    with_signals_blocked(|| {
         thread::Builder::new()
             .name("walkfuzz-keeper".to_owned())
             .spawn(move || keep(sampler, &vm))?;
@@ -78,7 +79,7 @@ impl Due {
     }
 }
 
-fn keep(sampler: &'static Sampler, vm: &Vm) {
+fn keep(sampler: &'static Sampler, vm: &HostJvm) {
     let options = &sampler.options;
     thread::sleep(options.delay);
     survey(sampler, vm);
@@ -151,7 +152,7 @@ fn look_after(running: &mut Running) {
 }
 
 /// Reads the code cache anew, and the landscape where it is needed.
-fn survey(sampler: &'static Sampler, vm: &Vm) {
+fn survey(sampler: &'static Sampler, vm: &HostJvm) {
     if let Some(map) = vm.code_map() {
         let old = sampler.code.swap(Box::into_raw(map), AcqRel);
         // Handlers use a map only while they hold a lane.
@@ -164,7 +165,7 @@ fn survey(sampler: &'static Sampler, vm: &Vm) {
         drop(unsafe { Box::from_raw(old) });
     }
     if let Some(perturber) = &sampler.perturber {
-        perturber.survey(vm);
+        perturber.survey(&vm.hotspot, &vm.maps);
     }
 }
 

@@ -26,7 +26,6 @@ mod errno;
 mod keeper;
 mod lifecycle;
 mod options;
-mod perturb;
 mod planted;
 mod plugin;
 mod protect;
@@ -38,7 +37,6 @@ mod signals;
 mod summary;
 mod threads;
 mod timing;
-mod vm;
 
 use std::ffi::{CStr, c_char, c_void};
 

@@ -13,12 +13,12 @@ use jvmti_bindings::sys::jvmti::{
     JVMTI_EVENT_THREAD_START, JVMTI_EVENT_VM_DEATH, JVMTI_EVENT_VM_INIT, jvmtiEnv,
     jvmtiEventCallbacks,
 };
-use walkfuzz_guard::{Guard, GuardError, GuardOptions};
+use walkfuzz_guard::{Guard, GuardError, GuardOptions, wiped_in_copies};
 use walkfuzz_jvm::check::inspect;
-use walkfuzz_jvm::{JvmError, Jvmti, java_thread_of};
+use walkfuzz_jvm::{HostError, HostJvm, JvmError, Jvmti, Libjvm, java_thread_of};
 use walkfuzz_record::{RecordError, Recorder, code_names};
 use walkfuzz_symbols::Modules;
-use walkfuzz_vmstructs::{LiveMemory, ThreadSearch, Tid, java_threads};
+use walkfuzz_vmstructs::{LiveMemory, Perturber, ThreadSearch, java_threads};
 use walkfuzz_walkers::{Agct, Library, PluginError, RemoteError, RemoteFacts};
 
 use crate::capsules::{self, Surroundings};
@@ -27,14 +27,12 @@ use crate::clock::{self, Clock};
 use crate::control;
 use crate::keeper;
 use crate::options::{OptionError, Options, Wanted};
-use crate::perturb::Perturber;
 use crate::planted::Planted;
 use crate::plugin;
 use crate::remote::{self, RemoteSampling};
 use crate::sampler::{Sampler, Sampling};
 use crate::signals::{self, SignalError};
 use crate::threads::{self, Identity};
-use crate::vm::{Libjvm, Vm, VmError};
 
 /// Why there is no sampling.
 #[derive(Debug, thiserror::Error)]
@@ -46,7 +44,7 @@ pub(crate) enum Refusal {
     #[error("this JVM is sampled already; stop that first")]
     Already,
     #[error(transparent)]
-    Vm(#[from] VmError),
+    Vm(#[from] HostError),
     #[error(transparent)]
     Jvm(#[from] JvmError),
     #[error(transparent)]
@@ -229,7 +227,7 @@ unsafe fn go(jvmti: Jvmti, env: *mut JNIEnv, prepared: Prepared) -> Result<(), R
     if options.steps > 0 {
         signals::hook_traps();
     }
-    let vm = Vm::attach(prepared.libjvm, guarded)?;
+    let vm = HostJvm::attach(prepared.libjvm, guarded)?;
     // SAFETY: the calling thread's.
     unsafe { jvmti.make_all_ids(env, &mut |_| {})? };
     let function = prepared.libjvm.symbol(c"AsyncGetCallTrace")?;
@@ -251,7 +249,7 @@ unsafe fn go(jvmti: Jvmti, env: *mut JNIEnv, prepared: Prepared) -> Result<(), R
         WalkerChoice::Agct | WalkerChoice::Request | WalkerChoice::Plugin(_) => None,
         WalkerChoice::Remote(mode) => {
             let threads = ThreadSearch::new(vm.hotspot.threads());
-            let own = own_java_thread(&vm)?;
+            let own = vm.own_java_thread().ok_or(Refusal::NoIdentity)?;
             // SAFETY: this JVM's own function; a thread in JVMTI's callback is in native code.
             let facts = unsafe { RemoteFacts::find(function, env.cast(), own, threads)? };
             let hz = prepared.recorder.tick_hz();
@@ -290,22 +288,14 @@ unsafe fn go(jvmti: Jvmti, env: *mut JNIEnv, prepared: Prepared) -> Result<(), R
     Ok(())
 }
 
-/// The calling thread's `JavaThread`.
-fn own_java_thread(vm: &Vm) -> Result<u64, Refusal> {
-    // SAFETY: no arguments.
-    let here = unsafe { libc::gettid() };
-    let found = ThreadSearch::new(vm.hotspot.threads()).with_tid(&LiveMemory::new(), Tid(here));
-    Ok(found.thread.ok_or(Refusal::NoIdentity)?.0)
-}
-
 /// Makes the threads known that began before anybody listened.
 ///
 /// A thread that ends meanwhile waits for the lock in its ThreadEnd, and so leaves the table after it has come in.
-unsafe fn meet_all(jvmti: Jvmti, env: *mut JNIEnv, vm: &Vm) -> Result<(), Refusal> {
+unsafe fn meet_all(jvmti: Jvmti, env: *mut JNIEnv, vm: &HostJvm) -> Result<(), Refusal> {
     let mut control = control::lock();
     let (known, _) = java_threads(&vm.hotspot, &LiveMemory::new())
-        .map_err(|error| VmError::Structures(error.to_string()))?;
-    let offset = Some((env as u64).wrapping_sub(own_java_thread(vm)?))
+        .map_err(|error| HostError::Structures(error.to_string()))?;
+    let offset = Some((env as u64).wrapping_sub(vm.own_java_thread().ok_or(Refusal::NoIdentity)?))
         .filter(|offset| (1..1 << 16).contains(offset))
         .ok_or(Refusal::NoIdentity)?;
     ENV_OFFSET.store(offset as u32, Release);
@@ -327,28 +317,6 @@ unsafe fn meet_all(jvmti: Jvmti, env: *mut JNIEnv, vm: &Vm) -> Result<(), Refusa
         control::add(&mut control, who);
     }
     Ok(())
-}
-
-/// A word that is 1 here and 0 in every forked copy of this process: the copy shares the record's mapping, and its handlers must not write.
-pub(crate) fn wiped_in_copies() -> Result<&'static AtomicU32, Refusal> {
-    const PAGE: usize = 4096;
-    // SAFETY: a fresh mapping of its own, which stays; zero is a valid word.
-    unsafe {
-        let page = libc::mmap(
-            std::ptr::null_mut(),
-            PAGE,
-            libc::PROT_READ | libc::PROT_WRITE,
-            libc::MAP_PRIVATE | libc::MAP_ANONYMOUS,
-            -1,
-            0,
-        );
-        if page == libc::MAP_FAILED || libc::madvise(page, PAGE, libc::MADV_WIPEONFORK) != 0 {
-            return Err(Refusal::System(std::io::Error::last_os_error()));
-        }
-        let word = &*page.cast::<AtomicU32>();
-        word.store(1, Release);
-        Ok(word)
-    }
 }
 
 unsafe extern "system" fn vm_init(_: *mut jvmtiEnv, env: *mut JNIEnv, _: jthread) {

@@ -5,6 +5,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use walkfuzz_jvm::unescaped;
+
 use crate::chosen::{WALKERS, WalkerChoice};
 use crate::clock::Clock;
 
@@ -150,7 +152,7 @@ impl Wanted {
                 return Err(OptionError::Twice(key.to_owned()));
             }
             seen.push(key);
-            let value = unescaped(raw, pid)?;
+            let value = unescaped(raw, pid).ok_or_else(|| OptionError::Escape(raw.to_owned()))?;
             options.set(key, &value)?;
         }
         if options.record.as_os_str().is_empty() {
@@ -280,33 +282,6 @@ fn duration(text: &str) -> Option<Duration> {
         _ => return None,
     };
     Some(Duration::from_nanos(number.checked_mul(nanoseconds)?))
-}
-
-fn unescaped(text: &str, pid: u32) -> Result<String, OptionError> {
-    let mut clear = String::new();
-    let mut rest = text;
-    while let Some(at) = rest.find('%') {
-        let (before, escape) = rest.split_at(at);
-        clear.push_str(before);
-        let escapes = [("%2C", ","), ("%3D", "="), ("%25", "%")];
-        if let Some(after) = escape.strip_prefix("%p") {
-            clear.push_str(&pid.to_string());
-            rest = after;
-            continue;
-        }
-        let found = escapes.iter().find(|(code, _)| {
-            escape
-                .get(..3)
-                .is_some_and(|head| head.eq_ignore_ascii_case(code))
-        });
-        let Some((_, meaning)) = found else {
-            return Err(OptionError::Escape(text.to_owned()));
-        };
-        clear.push_str(meaning);
-        rest = escape.get(3..).unwrap_or("");
-    }
-    clear.push_str(rest);
-    Ok(clear)
 }
 
 #[cfg(test)]

@@ -5,12 +5,11 @@
 use std::ffi::c_void;
 
 use jvmti_bindings::sys::jni::{JNIEnv, JavaVM};
-use walkfuzz_jvm::Jvmti;
+use walkfuzz_jvm::{HostError, HostJvm, Jvmti};
 use walkfuzz_symbols::Modules;
 use walkfuzz_walkers::Facts;
 
 use crate::lifecycle::Refusal;
-use crate::vm::{Vm, VmError};
 
 /// What a walker in a library is told.
 ///
@@ -19,12 +18,12 @@ use crate::vm::{Vm, VmError};
 pub(crate) unsafe fn facts(
     jvmti: Jvmti,
     env: *mut JNIEnv,
-    vm: &Vm,
+    vm: &HostJvm,
     async_get_call_trace: *const c_void,
 ) -> Result<Facts, Refusal> {
-    let no_library = || VmError::NoLibrary("it is not among the modules".to_owned());
+    let no_library = || HostError::NoLibrary("it is not among the modules".to_owned());
     let modules =
-        Modules::of_this_process().map_err(|error| VmError::NoLibrary(error.to_string()))?;
+        Modules::of_this_process().map_err(|error| HostError::NoLibrary(error.to_string()))?;
     let libjvm = modules.by_name("libjvm.so").ok_or_else(no_library)?;
     let mut java_vm: *mut JavaVM = std::ptr::null_mut();
     // SAFETY: the caller's; an environment of the library's own, whose callbacks are not ours.

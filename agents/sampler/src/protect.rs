@@ -6,9 +6,8 @@ use std::cell::UnsafeCell;
 use std::sync::atomic::{AtomicBool, Ordering::*};
 use std::time::Duration;
 
-use walkfuzz_guard::{Alarm, GuardSlot, register_thread, unregister_thread};
+use walkfuzz_guard::{Alarm, GuardSlot, register_thread, unregister_thread, with_signals_blocked};
 
-use crate::signals;
 use crate::threads::{PLACES, Thread};
 
 /// A walk that takes longer has hung.
@@ -43,7 +42,7 @@ pub(crate) fn slot_of(thread: &'static Thread) -> Option<&'static GuardSlot> {
 /// With all signals blocked: another clock's handler that came in the midst of it would have to drop its sample.
 #[cold]
 fn register(thread: &'static Thread) -> Option<&'static GuardSlot> {
-    signals::with_signals_blocked(|| register_undisturbed(thread))
+    with_signals_blocked(|| register_undisturbed(thread))
 }
 
 fn register_undisturbed(thread: &'static Thread) -> Option<&'static GuardSlot> {

@@ -8,12 +8,13 @@ use std::sync::atomic::{AtomicU32, AtomicU64, Ordering::*};
 use std::time::Duration;
 
 use walkfuzz_guard::{Guard, GuardOptions};
+use walkfuzz_jvm::HostFacts;
 use walkfuzz_record::{Code, Counter, Generation, Recorder, WalkerInfo};
 use walkfuzz_walkers::{Call, Start, ThreadHandle, TraceBuffer, Walker};
 
 use crate::clock::{Clock, SIGNALS};
 use crate::options::Options;
-use crate::sampler::{Sampler, Sampling, VmFacts};
+use crate::sampler::{Sampler, Sampling};
 use crate::threads::{self, Identity, Thread};
 use crate::{protect, signals};
 
@@ -106,7 +107,7 @@ fn stage(
         lanes: 8,
         ..Options::new(path)
     };
-    let vm = VmFacts {
+    let vm = HostFacts {
         state_offset: 0,
         in_java: 8,
         code: 0..0,
@@ -247,7 +248,7 @@ fn a_forked_copy_writes_nothing_into_the_record() {
     let folder = tempfile::tempdir().unwrap();
     let (sampler, thread, turn) = stage(false, folder.path());
     // As `lifecycle` makes it; the stage's word is not wiped.
-    let page = crate::lifecycle::wiped_in_copies().unwrap();
+    let page = walkfuzz_guard::wiped_in_copies().unwrap();
     assert_eq!(page.load(Relaxed), 1);
     // SAFETY: the child only looks and ends.
     let child = unsafe { libc::fork() };

@@ -21,6 +21,7 @@ use libc::ucontext_t;
 use walkfuzz_context::{BlobKind, Registers};
 use walkfuzz_guard::{
     Alarm, GuardSlot, copy_context, register_thread, take_fault_signals_only, unregister_thread,
+    with_signals_blocked,
 };
 use walkfuzz_record::{Contradiction, Counter, Lane, WalkOutcome, WalkerId};
 use walkfuzz_walkers::{
@@ -30,7 +31,6 @@ use walkfuzz_walkers::{
 
 use crate::protect::HANG;
 use crate::sampler::{Sampler, Tools, WALKER};
-use crate::signals;
 use crate::threads::Thread;
 
 use counts::{Counts, Pair};
@@ -330,7 +330,7 @@ pub(crate) fn start(sampler: &'static Sampler) -> std::io::Result<()> {
     let Some(remote) = &sampler.remote else {
         return Ok(());
     };
-    signals::with_signals_blocked(|| {
+    with_signals_blocked(|| {
         std::thread::Builder::new()
             .name("walkfuzz-walking".to_owned())
             .spawn(move || remote.serve(sampler))

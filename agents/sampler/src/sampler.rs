@@ -3,21 +3,20 @@
 //! Contract: [`Sampler::current`] and [`Sampler::sample`] are for handlers: no allocation, lock, formatting, thread-local storage or panic.
 
 use std::cell::UnsafeCell;
-use std::ops::Range;
 use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
 
 use libc::ucontext_t;
 use walkfuzz_context::{Address, BlobKind, Registers};
 use walkfuzz_guard::{Fault, GuardSlot, read_registers};
+use walkfuzz_jvm::HostFacts;
 use walkfuzz_record::{Code, Counter, Generation, Lane, Recorder, WalkOutcome, WalkerId};
-use walkfuzz_vmstructs::CodeMap;
+use walkfuzz_vmstructs::{CodeMap, Perturber};
 use walkfuzz_walkers::{
     Agct, Call, Start, ThreadHandle, TraceBuffer, Walked, Walker, walk_bare, walk_guarded,
 };
 
 use crate::capsules;
 use crate::options::Options;
-use crate::perturb::Perturber;
 use crate::remote::RemoteSampling;
 use crate::threads::Thread;
 use crate::timing::Timing;
@@ -27,22 +26,11 @@ pub(crate) const WALKER: WalkerId = WalkerId(0);
 
 static CURRENT: AtomicPtr<Sampler> = AtomicPtr::new(std::ptr::null_mut());
 
-/// What a handler needs of the JVM.
-#[derive(Clone, Debug)]
-pub(crate) struct VmFacts {
-    /// From a `JavaThread` to its `_thread_state`.
-    pub(crate) state_offset: u64,
-    /// The value of `_thread_in_Java`.
-    pub(crate) in_java: u32,
-    /// The code cache's reserved range.
-    pub(crate) code: Range<u64>,
-}
-
 /// See the module.
 pub(crate) struct Sampler {
     pub(crate) options: Options,
     pub(crate) recorder: Recorder,
-    pub(crate) vm: VmFacts,
+    pub(crate) vm: HostFacts,
     walker: Sampling,
     benches: Box<[Bench]>,
     /// One in the process that sampling began in, zero in its forked copies: the kernel wipes the page.
@@ -161,7 +149,7 @@ impl Sampler {
     pub(crate) fn new(
         options: Options,
         recorder: Recorder,
-        vm: VmFacts,
+        vm: HostFacts,
         walker: Sampling,
         original: &'static AtomicU32,
         perturber: Option<Perturber>,
@@ -226,12 +214,8 @@ impl Sampler {
     /// Whether `thread`, the calling one, executes Java code. Signal-safe.
     #[inline]
     pub(crate) fn is_in_java(&self, thread: &Thread) -> bool {
-        let state = thread
-            .java_thread
-            .load(Relaxed)
-            .wrapping_add(self.vm.state_offset);
         // SAFETY: the calling thread's JavaThread lives until the thread has left the table.
-        unsafe { (state as *const u32).read_volatile() == self.vm.in_java }
+        unsafe { self.vm.is_in_java(thread.java_thread.load(Relaxed)) }
     }
 
     /// What the code at `pc` is, as of the last look. Signal-safe.

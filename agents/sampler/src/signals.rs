@@ -129,20 +129,6 @@ pub(crate) fn hook_traps() {
     unsafe { set_trap_hook(TrapScope::Unguarded, Some(on_trap)) };
 }
 
-/// Runs `body` with all signals blocked, so that a thread made in it never gets one of the clocks'. Signal-safe if `body` is.
-pub(crate) fn with_signals_blocked<T>(body: impl FnOnce() -> T) -> T {
-    // SAFETY: plain data; both sets are written before they are read.
-    unsafe {
-        let mut all = std::mem::zeroed();
-        let mut before = std::mem::zeroed();
-        libc::sigfillset(&raw mut all);
-        libc::pthread_sigmask(libc::SIG_BLOCK, &raw const all, &raw mut before);
-        let result = body();
-        libc::pthread_sigmask(libc::SIG_SETMASK, &raw const before, std::ptr::null_mut());
-        result
-    }
-}
-
 /// What the kernel calls when a clock fires.
 pub(crate) unsafe extern "C" fn on_sample(
     signal: c_int,

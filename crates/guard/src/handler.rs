@@ -14,6 +14,7 @@ use crate::arch;
 use crate::call::RecoveryFrame;
 use crate::checked_read;
 use crate::fault::{Fault, FaultKind};
+use crate::fault_hook;
 use crate::kept_stack;
 use crate::safefetch;
 use crate::slot::GuardSlot;
@@ -76,6 +77,9 @@ unsafe fn guarded_fault(
         }
         let may_be_fetch = signal == libc::SIGSEGV || signal == libc::SIGBUS;
         if may_be_fetch && !in_jvm_handler && safefetch::resume(slot, signal, info, uc) {
+            return;
+        }
+        if may_be_fetch && !in_jvm_handler && fault_hook::ask(slot, signal, info, uc) {
             return;
         }
         let (trap_number, error_code) = arch::trap_and_error(uc);

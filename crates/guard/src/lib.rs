@@ -39,6 +39,7 @@
 //! | in a guarded call, in the JVM's handler that was asked | the call's fault, marked [`Fault::in_jvm_handler`] |
 //! | in a guarded call, SIGTRAP that the [guarded trap hook](TrapScope::Guarded) takes | the call goes on |
 //! | SIGTRAP that the [breakpoint hook](set_breakpoint_hook) takes, anywhere | the thread goes on; asked before the trap hooks |
+//! | in a guarded call, SIGSEGV or SIGBUS that the [fault hook](set_fault_hook) deals with | the call goes on |
 //! | in a guarded call, any other | the call is given up. The JVM is not asked: for an address in a yellow or reserved zone or on the poll page it would unprotect the zone or jump into a stub |
 //! | SIGTRAP that the [unguarded trap hook](TrapScope::Unguarded) takes | the thread goes on |
 //! | anywhere else, or sent by another process | the previous handler, with its flags and mask, as the kernel would call it |
@@ -66,10 +67,13 @@ mod call;
 mod checked_read;
 mod error;
 mod fault;
+mod fault_hook;
 pub mod futex;
 mod handler;
 mod install;
 mod kept_stack;
+mod mask;
+mod original;
 mod safefetch;
 mod slot;
 mod stack;
@@ -82,8 +86,11 @@ pub use call::{GuardedFn, call, call_on_stack};
 pub use checked_read::{read_checked, read_word};
 pub use error::{GuardError, Unreadable};
 pub use fault::{Fault, FaultKind};
+pub use fault_hook::{FaultHook, set_fault_hook};
 pub use install::{Guard, GuardOptions, Reassertion};
 pub use kept_stack::{KeptStack, keep_stacks, kept_stack};
+pub use mask::with_signals_blocked;
+pub use original::wiped_in_copies;
 pub use safefetch::{
     JvmHandler, SAFEFETCH_SITES, SafeFetchSite, set_jvm_handler, set_poison_page, set_safefetch,
 };

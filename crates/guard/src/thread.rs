@@ -5,11 +5,12 @@
 
 use core::sync::atomic::Ordering::*;
 
-use libc::{pid_t, sigset_t};
+use libc::pid_t;
 
 use crate::action::FAULT_SIGNALS;
 use crate::error::GuardError;
 use crate::install;
+use crate::mask::AllSignalsBlocked;
 use crate::slot::{self, CHANGING_HANDS, FREE, GuardSlot, SLOTS, this_thread};
 use crate::stack::{self, SMALLEST_KEPT};
 
@@ -144,27 +145,4 @@ fn is_alive(tid: pid_t) -> bool {
     // SAFETY: signal 0 only asks.
     let answer = unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), tid, 0) };
     answer == 0 || std::io::Error::last_os_error().raw_os_error() != Some(libc::ESRCH)
-}
-
-/// Blocks what can be blocked, until dropped.
-struct AllSignalsBlocked(sigset_t);
-
-impl AllSignalsBlocked {
-    fn new() -> Self {
-        // SAFETY: plain data; both sets are written before they are read.
-        unsafe {
-            let mut all = core::mem::zeroed();
-            let mut before = core::mem::zeroed();
-            libc::sigfillset(&mut all);
-            libc::pthread_sigmask(libc::SIG_BLOCK, &all, &mut before);
-            Self(before)
-        }
-    }
-}
-
-impl Drop for AllSignalsBlocked {
-    fn drop(&mut self) {
-        // SAFETY: the mask that `new` found.
-        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &self.0, core::ptr::null_mut()) };
-    }
 }

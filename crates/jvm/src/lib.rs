@@ -6,12 +6,14 @@
 //!
 //! Contract: nothing here may be called from a signal handler. One JVM per process: HotSpot cannot be started twice.
 
+mod agent_options;
 mod catalogue;
 pub mod check;
 mod error;
 mod extensions;
 mod find;
 mod hooks;
+mod host;
 mod install;
 mod jdk;
 mod jvmti;
@@ -24,10 +26,12 @@ mod version;
 mod words;
 mod workload;
 
+pub use agent_options::{escaped, unescaped};
 pub use catalogue::{CATALOGUE, DEFAULT_JDK, Wheel};
 pub use error::JvmError;
 pub use extensions::ExtensionFunction;
 pub use find::{Candidate, Places};
+pub use host::{HostError, HostFacts, HostJvm, Libjvm};
 pub use install::install;
 pub use jdk::{Jdk, Source};
 pub use jvmti::{Jvmti, java_thread_of};

@@ -74,6 +74,8 @@ generations! {
     Jfr = 9, "jfr";
     /// JVMTI's extension function RequestStackTrace, which leaves the walk to JFR.
     RequestStackTrace = 10, "request-stack-trace";
+    /// A shipped profiler's handler, called as a whole: AsyncGetCallTrace's codes where it asked that, else [`RETURNED`].
+    Profiler = 11, "profiler";
 }
 
 impl fmt::Display for Generation {
@@ -81,6 +83,9 @@ impl fmt::Display for Generation {
         f.write_str(self.name())
     }
 }
+
+/// A profiler's handler came back, and nobody but itself knows what it found.
+pub const RETURNED: Code = Code(-12);
 
 /// What `code` is called in `generation`; `"unnamed"` where that generation gives the number no name.
 #[must_use]
@@ -93,6 +98,8 @@ pub const fn code_name(generation: Generation, code: Code) -> &'static str {
         Generation::AsgstIterator => asgst_iterator(code.0),
         Generation::AsgstMinimal => asgst_minimal(code.0),
         Generation::Plugin => UNNAMED,
+        Generation::Profiler if code.0 == RETURNED.0 => "returned",
+        Generation::Profiler => agct(code.0),
         Generation::Jfr => jfr(code.0),
         Generation::RequestStackTrace => request(code.0),
     }

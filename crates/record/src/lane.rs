@@ -100,6 +100,16 @@ counters! {
     OraclePrefixes, "oracle_prefixes";
     /// Of these, how many differ at contexts of which nobody can say what is right.
     OracleUnproven, "oracle_unproven";
+    /// Faults that a shipped profiler's own fault handler dealt with.
+    SelfProtected, "self_protected";
+    /// Perturbed calls of a shipped profiler's handler that asked AsyncGetCallTrace, as the untouched call of the same signal had.
+    AgctCompared, "agct_compared";
+    /// Of these: frames for the untouched context, none for the perturbed one.
+    AgctLost, "agct_lost";
+    /// Of these: other frames, or frames where there were none.
+    AgctOther, "agct_other";
+    /// Words that a call which was left had changed, and that were put back.
+    PutBack, "put_back";
 }
 
 const _: () = assert!(Counter::ALL.len() <= COUNTERS);

@@ -36,7 +36,7 @@ pub mod tally;
 pub mod totals;
 pub mod variants;
 
-pub use codes::{Code, Generation, code_name};
+pub use codes::{Code, Generation, RETURNED, code_name};
 pub use contradiction::{Contradiction, ContradictionKind, KnownDifference, SaidFrame};
 pub use error::{RecordError, StoreError};
 pub use facts::{JvmFacts, MachineFacts, ProcessEnd, RunFacts};

@@ -83,6 +83,13 @@ impl WalkOutcome {
         }
     }
 
+    /// Whether the guard had to end the walk.
+    #[inline]
+    #[must_use]
+    pub const fn was_ended(&self) -> bool {
+        matches!(self, WalkOutcome::Fault(_) | WalkOutcome::Hang)
+    }
+
     /// The kind of outcome as a stable word, as it stands in findings.
     #[must_use]
     pub const fn kind(&self) -> OutcomeKind {

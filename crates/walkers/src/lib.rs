@@ -27,6 +27,6 @@ pub use reference::ReferenceWalker;
 pub use remote::{NoSuchThread, Remote, RemoteError, RemoteFacts, RemoteMode};
 pub use request::{ExtensionCall, RequestStackTrace};
 pub use ticks::{tick_hz, ticks};
-pub use trace::{CANARY, CallTrace, Frame, MAX_DEPTH, TraceBuffer};
+pub use trace::{CANARY, CallTrace, Frame, MAX_DEPTH, TraceBuffer, hash};
 pub use walked::{Ended, Walked, fault_record, walk_bare, walk_guarded};
 pub use walker::{Call, Start, ThreadHandle, WalkFunction, Walker};

@@ -126,16 +126,20 @@ impl TraceBuffer {
         self.frames.get(..count.min(self.depth)).unwrap_or(&[])
     }
 
-    /// A 64-bit hash of the first `count` frames (FNV-1a over words): equal stacks have equal hashes within one process.
+    /// The [`hash`] of the first `count` frames.
     #[must_use]
     pub fn hash(&self, count: usize) -> u64 {
-        self.frames(count)
-            .iter()
-            .fold(0xcbf2_9ce4_8422_2325, |hash, frame| {
-                let hash = (hash ^ frame.method).wrapping_mul(0x0000_0100_0000_01b3);
-                (hash ^ u64::from(frame.bci.cast_unsigned())).wrapping_mul(0x0000_0100_0000_01b3)
-            })
+        hash(self.frames(count))
     }
+}
+
+/// A 64-bit hash of frames (FNV-1a over words): equal stacks have equal hashes within one process.
+#[must_use]
+pub fn hash(frames: &[Frame]) -> u64 {
+    frames.iter().fold(0xcbf2_9ce4_8422_2325, |hash, frame| {
+        let hash = (hash ^ frame.method).wrapping_mul(0x0000_0100_0000_01b3);
+        (hash ^ u64::from(frame.bci.cast_unsigned())).wrapping_mul(0x0000_0100_0000_01b3)
+    })
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::compare::CompareArgs;
 use crate::corpus::args::CorpusCommand;
+use crate::interpose::args::InterposeArgs;
 use crate::stress::args::{MergeArgs, StressArgs};
 use crate::variants::args::VariantsArgs;
 
@@ -64,6 +65,8 @@ pub(crate) enum Command {
     Variants(VariantsArgs),
     /// Sample real programs over a matrix of JVMs, flags, walkers, clocks and workloads; a verdict for each cell.
     Stress(Box<StressArgs>),
+    /// Stand before a shipped profiler's signal handlers, and hand them perturbed contexts.
+    Interpose(Box<InterposeArgs>),
     /// Put the shards of a stress run together.
     Merge(MergeArgs),
     /// Keep findings as files, and replay them.
@@ -100,6 +103,7 @@ impl Command {
             Command::Bench(args) => args.json,
             Command::Variants(args) => args.json,
             Command::Stress(args) => args.json,
+            Command::Interpose(args) => args.subject.json,
             Command::Merge(args) => args.json,
             Command::Corpus(CorpusCommand::Check(args)) => args.json,
             Command::Jdk(_)

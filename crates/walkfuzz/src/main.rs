@@ -2,6 +2,8 @@
 //! fail (`failure`). Everything that walks is in `walkfuzz-harness`.
 #![forbid(unsafe_code)]
 
+mod agent_library;
+mod async_profiler;
 mod bench;
 mod checkout;
 mod child;
@@ -18,6 +20,7 @@ mod finding_of_capsule;
 mod finding_words;
 mod fuzz;
 mod in_jvm;
+mod interpose;
 mod jdk;
 mod minimise;
 mod replay;
@@ -61,6 +64,7 @@ fn main() -> ExitCode {
         Command::Bench(args) => bench::run(&args),
         Command::Variants(args) => variants::run(&args),
         Command::Stress(args) => stress::run(&args),
+        Command::Interpose(args) => interpose::run(&args),
         Command::Merge(args) => stress::merge::run(&args),
         Command::Corpus(command) => corpus::run(&command),
         Command::Completions { shell } => completions(shell),

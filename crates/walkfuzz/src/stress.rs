@@ -6,7 +6,6 @@ pub(crate) mod merge;
 mod progress;
 pub(crate) mod reports;
 pub(crate) mod repro;
-pub(crate) mod sampler;
 pub(crate) mod warden;
 pub(crate) mod workload;
 
@@ -24,6 +23,7 @@ use walkfuzz_stress::subjects::Subjects;
 use walkfuzz_stress::{Cell, CellResult, Dimension, Filter, Plan, Profile, Space, Verdict, plan};
 use walkfuzz_triage::KnownIssues;
 
+use crate::agent_library;
 use crate::cli::{Cli, Command};
 use crate::failure::{FINDINGS, Failure, INTERRUPTED, UNKNOWN};
 use crate::stress::args::StressArgs;
@@ -107,7 +107,7 @@ fn run_cells(args: &StressArgs, resumed: Option<StressFolder>) -> Result<(), Fai
     if args.dry_run {
         return dry_run(args, &profile, &plan, &left);
     }
-    let sampler = sampler::find()?;
+    let sampler = agent_library::find(&agent_library::SAMPLER)?;
     let (folder, _lock) = match resumed {
         Some(folder) => (folder, None),
         None => {
@@ -179,7 +179,7 @@ fn drive(
 }
 
 /// Makes this process one that ends in good order, and in any case with its cells: a second Ctrl-C ends it at once.
-fn watch() -> Result<Warden, Failure> {
+pub(crate) fn watch() -> Result<Warden, Failure> {
     let warden = Warden::set()?;
     interrupt::catch_once(i32::from(INTERRUPTED));
     // Orphans of ended cells become our children, and are waited for.
@@ -214,7 +214,7 @@ fn profile(args: &StressArgs) -> Result<Profile, Failure> {
 }
 
 /// The checkout's `ci`, or one in the current folder, if there is one.
-fn profiles() -> PathBuf {
+pub(crate) fn profiles() -> PathBuf {
     crate::checkout::root().map_or_else(|_| PathBuf::from(PROFILES), |root| root.join(PROFILES))
 }
 

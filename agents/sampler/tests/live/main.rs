@@ -6,6 +6,7 @@ mod clocks;
 #[path = "../../../../plugins/compile.rs"]
 mod compile;
 mod faults;
+mod jvms;
 mod plugins;
 mod refusals;
 mod remote;

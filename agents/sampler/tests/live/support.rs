@@ -2,38 +2,12 @@
 
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Output, Stdio};
-use std::sync::OnceLock;
 use std::time::Duration;
 
 use walkfuzz_jvm::{Jdk, Places};
-use walkfuzz_record::{Counter, Record, RecordReader, Tally, Totals};
+use walkfuzz_record::{Record, RecordReader};
 
-/// Every usable JDK of this machine.
-pub(crate) fn jdks() -> Vec<Jdk> {
-    let found: Vec<Jdk> = Places::from_env()
-        .discover()
-        .into_iter()
-        .filter_map(|candidate| match candidate.jdk {
-            Ok(jdk) => Some(jdk),
-            Err(error) => {
-                println!("skip: {error}");
-                None
-            }
-        })
-        .collect();
-    if found.is_empty() {
-        println!("skip: no JDK");
-    }
-    found
-}
-
-/// The newest JDK of each feature release.
-pub(crate) fn releases() -> Vec<Jdk> {
-    let mut jdks = jdks();
-    jdks.sort_by(|a, b| b.version.cmp(&a.version));
-    jdks.dedup_by_key(|jdk| jdk.version.feature());
-    jdks
-}
+pub(crate) use crate::jvms::{busy, counter, releases, tally, text};
 
 /// The JDK that walkfuzz would choose.
 pub(crate) fn jdk() -> Option<Jdk> {
@@ -50,32 +24,6 @@ fn agent() -> PathBuf {
     let library = here.with_file_name("libwalkfuzz_sampler.so");
     assert!(library.is_file(), "{} was not built", library.display());
     library
-}
-
-/// The folder of Busy.class, compiled once; `None`, with a word, where nothing compiles.
-pub(crate) fn busy() -> Option<&'static Path> {
-    static CLASSES: OnceLock<Option<PathBuf>> = OnceLock::new();
-    CLASSES
-        .get_or_init(|| {
-            let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/java/Busy.java");
-            let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("busy");
-            let jdks = jdks();
-            let compilers = jdks.iter().map(|jdk| jdk.home.join("bin/javac"));
-            let compiler = compilers.filter(|javac| javac.is_file()).min()?;
-            let made = Command::new(compiler)
-                .args(["--release", "11", "-d"])
-                .arg(&folder)
-                .arg(source)
-                .output()
-                .unwrap();
-            assert!(made.status.success(), "{}", text(&made));
-            Some(folder)
-        })
-        .as_deref()
-        .or_else(|| {
-            println!("skip: no JDK here has a javac");
-            None
-        })
 }
 
 /// One run of Busy.
@@ -185,19 +133,6 @@ pub(crate) fn load_into(jdk: &Jdk, pid: i32, options: &str) -> Output {
         .stdin(Stdio::null())
         .output()
         .unwrap()
-}
-
-pub(crate) fn text(output: &Output) -> String {
-    let (out, err) = (&output.stdout, &output.stderr);
-    String::from_utf8_lossy(out).into_owned() + &String::from_utf8_lossy(err)
-}
-
-pub(crate) fn tally(record: &Record, perturbed: bool) -> Tally {
-    Totals::of([record]).outcomes(Some(perturbed))
-}
-
-pub(crate) fn counter(record: &Record, counter: Counter) -> u64 {
-    Totals::of([record]).counter(counter)
 }
 
 /// Waits until something is so, for a busy machine's sake a long time.

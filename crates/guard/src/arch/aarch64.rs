@@ -86,6 +86,30 @@ pub(crate) unsafe extern "C" fn call(
     )
 }
 
+/// Calls `f(argument)` on another stack, unguarded.
+///
+/// # Safety
+/// `f(argument)` may be called; memory below `stack_top` is writable and nobody else's.
+#[unsafe(naked)]
+pub(crate) unsafe extern "C" fn run_on_stack(
+    f: unsafe extern "C" fn(*mut c_void),
+    argument: *mut c_void,
+    stack_top: usize,
+) {
+    naked_asm!(
+        "stp x29, x30, [sp, #-16]!",
+        "mov x29, sp",
+        "and x9, x2, #-16",
+        "mov sp, x9",
+        "mov x9, x0",
+        "mov x0, x1",
+        "blr x9",
+        "mov sp, x29",
+        "ldp x29, x30, [sp], #16",
+        "ret",
+    )
+}
+
 /// As [`call`], with sp moved to `stack_top` (rounded down to 16) for the call.
 ///
 /// # Safety

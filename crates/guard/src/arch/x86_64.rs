@@ -102,6 +102,30 @@ pub(crate) unsafe extern "C" fn call(
     )
 }
 
+/// Calls `f(argument)` on another stack, unguarded.
+///
+/// # Safety
+/// `f(argument)` may be called; memory below `stack_top` is writable and nobody else's.
+#[unsafe(naked)]
+pub(crate) unsafe extern "C" fn run_on_stack(
+    f: unsafe extern "C" fn(*mut c_void),
+    argument: *mut c_void,
+    stack_top: usize,
+) {
+    naked_asm!(
+        "push rbp",
+        "mov rbp, rsp",
+        "mov rsp, rdx",
+        "and rsp, -16",
+        "mov rax, rdi",
+        "mov rdi, rsi",
+        "call rax",
+        "mov rsp, rbp",
+        "pop rbp",
+        "ret",
+    )
+}
+
 /// As [`call`], with sp moved to `stack_top` (rounded down to 16) for the call.
 ///
 /// # Safety

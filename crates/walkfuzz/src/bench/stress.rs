@@ -16,9 +16,8 @@ use walkfuzz_jvm::{Places, place_jar};
 
 use super::Figure;
 use super::parts::Bench;
-use crate::checkout;
+use crate::agent_library;
 use crate::failure::Failure;
-use crate::stress::sampler;
 use crate::stress::workload::PROGRAMS_JAR;
 
 /// The program that is sampled: the same calls in each round, 20 frames deep.
@@ -134,7 +133,7 @@ impl<'a> Stage<'a> {
             java: jdk.home.join("bin/java"),
             jcmd,
             jar: place_jar(&places.cache.join("workloads"), "programs", PROGRAMS_JAR)?,
-            sampler: sampler::find()?,
+            sampler: agent_library::find(&agent_library::SAMPLER)?,
             folder: bench.runs,
             seconds: bench.args.seconds.div_ceil(4),
             rounds: bench.args.rounds,
@@ -203,21 +202,6 @@ impl SideFile {
             Failure::environment(format_args!("{}: {error}", Path::new(&path).display()))
         })
     }
-}
-
-/// async-profiler's library, or why there is none.
-fn async_profiler() -> Result<PathBuf, String> {
-    let root = checkout::root()
-        .map_err(|_| "scripts/get-async-profiler brings it, in a checkout".to_owned())?;
-    let output = Command::new(root.join("scripts/get-async-profiler"))
-        .output()
-        .map_err(|error| format!("scripts/get-async-profiler: {error}"))?;
-    if !output.status.success() {
-        return Err(String::from_utf8_lossy(&output.stderr).trim().to_owned());
-    }
-    Ok(PathBuf::from(
-        String::from_utf8_lossy(&output.stdout).trim(),
-    ))
 }
 
 impl Sampling {

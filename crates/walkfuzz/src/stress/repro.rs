@@ -23,6 +23,7 @@ use walkfuzz_stress::subjects::Subjects;
 use walkfuzz_stress::{Cell, CellResult, Profile};
 use walkfuzz_triage::KnownIssues;
 
+use crate::agent_library;
 use crate::cli::ReproArgs;
 use crate::failure::{Failure, INTERRUPTED};
 use crate::stress::args::StressArgs;
@@ -32,7 +33,6 @@ use crate::stress::repro::aim::Aim;
 use crate::stress::repro::answer::Answer;
 pub(crate) use crate::stress::repro::place::cells;
 use crate::stress::repro::place::{CellsOfRun, profile_of};
-use crate::stress::sampler;
 use crate::stress::workload::{self, Workloads};
 use crate::visible::visible;
 
@@ -195,7 +195,7 @@ impl<'a> Attempt<'a> {
     }
 
     fn carry_out(&self, budget: Duration, wishes: &ReproArgs) -> Result<Answer, Failure> {
-        let sampler = sampler::find()?;
+        let sampler = agent_library::find(&agent_library::SAMPLER)?;
         let runs = std::path::absolute(&wishes.runs).unwrap_or_else(|_| wishes.runs.clone());
         let mut facts = crate::stress::new_facts(&self.args, &self.profile, &Default::default());
         facts.plan = vec![self.cell.clone()];

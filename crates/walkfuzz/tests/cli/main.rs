@@ -9,6 +9,7 @@ mod compare;
 mod corpus;
 mod explain;
 mod export;
+mod interpose;
 mod jdks;
 mod replay;
 mod replay_refused;

@@ -9,7 +9,8 @@ use serde::Serialize;
 use walkfuzz_record::{Counter, RecordReader, Totals};
 
 use super::running::{Running, Window};
-use super::{HandlerFile, INTERVAL, PART, SideFile, Stage, async_profiler};
+use super::{HandlerFile, INTERVAL, PART, SideFile, Stage};
+use crate::async_profiler;
 use crate::bench::Figure;
 use crate::bench::parts::median;
 use crate::failure::Failure;
@@ -129,7 +130,7 @@ pub(super) fn measure(
 ) -> Result<(Vec<Figure>, Vec<Cost>), Failure> {
     let own = of(stage, &stage.sampler, &[Profiler::Timer], "sampler")?;
     let mut costs = own;
-    match async_profiler() {
+    match async_profiler::find() {
         Ok(library) => {
             let both = [Profiler::AsyncWall, Profiler::AsyncCpu];
             costs.extend(of(stage, &library, &both, "async-profiler")?);

@@ -1,4 +1,4 @@
-//! Perturbed walks at natural samples, for cells of their own.
+//! Perturbed copies of the contexts that an agent's handlers are called with.
 //!
 //! The landscape is shared by all threads, and one thread at a time perturbs: another that comes meanwhile makes no perturbed walks at that sample.
 //!
@@ -11,9 +11,11 @@ use std::sync::atomic::{AtomicBool, Ordering::*};
 use walkfuzz_context::generate::{Rng, perturbation};
 use walkfuzz_context::landscape::WALKED_STACK_WORDS;
 use walkfuzz_context::{Arch, LandscapeTable, Registers, ValueClass};
-use walkfuzz_vmstructs::{LiveMemory, fill, survey};
 
-use crate::vm::Vm;
+use crate::hotspot::HotSpot;
+use crate::landscape::{fill, survey};
+use crate::live_memory::LiveMemory;
+use crate::maps::Maps;
 
 struct Tables {
     landscape: LandscapeTable,
@@ -21,7 +23,7 @@ struct Tables {
 }
 
 /// See the module.
-pub(crate) struct Perturber {
+pub struct Perturber {
     busy: AtomicBool,
     tables: UnsafeCell<Tables>,
 }
@@ -31,8 +33,16 @@ unsafe impl Sync for Perturber {}
 // SAFETY: plain values.
 unsafe impl Send for Perturber {}
 
+impl std::fmt::Debug for Perturber {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Perturber").finish_non_exhaustive()
+    }
+}
+
 impl Perturber {
-    pub(crate) fn new(seed: u64) -> Self {
+    /// What is drawn depends on `seed` alone.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
         Self {
             busy: AtomicBool::new(false),
             tables: UnsafeCell::new(Tables {
@@ -43,7 +53,7 @@ impl Perturber {
     }
 
     /// Calls `walk` with so many perturbed copies of `untouched`, the registers of the calling thread, which executes Java code that lies in `code`.
-    pub(crate) fn each(
+    pub fn each(
         &self,
         untouched: &Registers,
         code: &Range<u64>,
@@ -76,8 +86,8 @@ impl Perturber {
     }
 
     /// Looks anew at what the value classes resolve to. Not for handlers.
-    pub(crate) fn survey(&self, vm: &Vm) {
-        let Ok(found) = survey(&vm.hotspot, &LiveMemory::new(), &vm.maps, None) else {
+    pub fn survey(&self, hotspot: &HotSpot, maps: &Maps) {
+        let Ok(found) = survey(hotspot, &LiveMemory::new(), maps, None) else {
             return;
         };
         // Filled aside, so that no handler waits for it.

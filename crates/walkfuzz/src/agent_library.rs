@@ -1,0 +1,101 @@
+//! Where our agents are: the libraries that JVMs load.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use crate::failure::Failure;
+
+/// One of them.
+pub(crate) struct Agent {
+    name: &'static str,
+    package: &'static str,
+    file: &'static str,
+    /// Names the library.
+    variable: &'static str,
+}
+
+/// docs/sampler.md.
+pub(crate) const SAMPLER: Agent = Agent {
+    name: "sampler",
+    package: "walkfuzz-sampler",
+    file: "libwalkfuzz_sampler.so",
+    variable: "WALKFUZZ_SAMPLER",
+};
+
+/// docs/interposer.md.
+pub(crate) const INTERPOSER: Agent = Agent {
+    name: "interposer",
+    package: "walkfuzz-interposer",
+    file: "libwalkfuzz_interposer.so",
+    variable: "WALKFUZZ_INTERPOSER",
+};
+
+/// What its variable names; in a checkout, what cargo builds; the library beside this program.
+pub(crate) fn find(agent: &Agent) -> Result<PathBuf, Failure> {
+    let Agent {
+        file,
+        variable,
+        package,
+        ..
+    } = agent;
+    if let Some(path) = std::env::var_os(variable).filter(|path| !path.is_empty()) {
+        let path = PathBuf::from(path);
+        return if path.is_file() {
+            std::path::absolute(&path).map_err(Failure::environment)
+        } else {
+            Err(Failure::usage(format_args!(
+                "{variable} names {}, which is no file",
+                path.display()
+            )))
+        };
+    }
+    if let Ok(root) = crate::checkout::root() {
+        return build(agent, &root);
+    }
+    let program = std::env::current_exe().unwrap_or_default();
+    let beside = program.with_file_name(file);
+    if beside.is_file() {
+        return Ok(beside);
+    }
+    Err(Failure::environment(format_args!(
+        "{file} is not beside {}; build it in a checkout with: cargo build --release -p {package}",
+        program.display()
+    )))
+}
+
+/// Builds the checkout's, which does nothing if it is up to date.
+fn build(agent: &Agent, root: &Path) -> Result<PathBuf, Failure> {
+    let name = agent.name;
+    eprintln!("walkfuzz: building the {name}");
+    let output = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
+        .args([
+            "build",
+            "--release",
+            "--locked",
+            "--quiet",
+            "--package",
+            agent.package,
+        ])
+        .args(["--message-format", "json"])
+        .current_dir(root)
+        .stderr(std::process::Stdio::inherit())
+        .output()
+        .map_err(|error| Failure::environment(format_args!("cannot start cargo: {error}")))?;
+    if !output.status.success() {
+        return Err(Failure::environment(format_args!(
+            "the {name} does not build; see above"
+        )));
+    }
+    let messages = String::from_utf8_lossy(&output.stdout);
+    let mut files = messages.lines().filter_map(|line| {
+        let message: serde_json::Value = serde_json::from_str(line).ok()?;
+        let names = message.get("filenames")?.as_array()?;
+        let mut paths = names.iter().filter_map(|name| name.as_str());
+        paths
+            .find(|name| name.ends_with(agent.file))
+            .map(PathBuf::from)
+    });
+    files
+        .next_back()
+        .ok_or_else(|| Failure::environment(format_args!("cargo built no {name}")))
+}

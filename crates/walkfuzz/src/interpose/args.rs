@@ -1,0 +1,59 @@
+//! The command line of `walkfuzz interpose`.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use clap::{Args, ValueEnum};
+
+use crate::cli::{SubjectArgs, duration};
+
+#[derive(Debug, Args)]
+#[command(after_help = "\
+MODE: words joined by commas.
+    async-profiler: one of cpu, itimer, ctimer, wall; cstack=vm|vmx|dwarf|fp|no; interval=TIME; features=LIST (joined by +); safemode=N
+    jfr (JDK 25): cpu-time; interval=TIME
+
+Examples:
+    walkfuzz interpose --mode itimer,cstack=vm --jdk 17
+    walkfuzz interpose --mode wall,cstack=fp,interval=100us --workload streams --time 1m --json
+    walkfuzz interpose --profiler jfr --jdk 25")]
+pub(crate) struct InterposeArgs {
+    /// Which profiler.
+    #[arg(long, value_enum, default_value_t = ProfilerName::AsyncProfiler)]
+    pub(crate) profiler: ProfilerName,
+    /// What it is told; see below. [default: cpu for async-profiler, cpu-time for jfr]
+    #[arg(long, default_value = "")]
+    pub(crate) mode: String,
+    /// async-profiler's library, instead of the pinned one that scripts/get-async-profiler brings.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) library: Option<PathBuf>,
+    /// The program that is profiled; docs/workloads.md lists them.
+    #[arg(long, default_value = "sorting")]
+    pub(crate) workload: String,
+    /// How long the program runs in each of the two runs.
+    #[arg(long, value_parser = duration, default_value = "20s")]
+    pub(crate) time: Duration,
+    /// Calls with a perturbed context after each untouched one.
+    #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub(crate) perturb: u32,
+    #[command(flatten)]
+    pub(crate) subject: SubjectArgs,
+}
+
+/// A profiler that can be stood before.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub(crate) enum ProfilerName {
+    /// async-profiler, from Maven Central.
+    AsyncProfiler,
+    /// The JVM's flight recorder, its sampler by CPU time.
+    Jfr,
+}
+
+impl ProfilerName {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            ProfilerName::AsyncProfiler => "async-profiler",
+            ProfilerName::Jfr => "jfr",
+        }
+    }
+}

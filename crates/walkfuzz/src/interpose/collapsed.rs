@@ -1,0 +1,108 @@
+//! Collapsed stacks, as async-profiler leaves them: a line has frames from the outermost to the top, joined by semicolons, and a count.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use serde::Serialize;
+use walkfuzz_record::KOfN;
+
+/// What a profiler reported in one run.
+#[derive(Debug, Default)]
+pub(crate) struct Profile {
+    samples: u64,
+    errors: BTreeMap<String, u64>,
+    tops: BTreeMap<String, u64>,
+    outermost: BTreeMap<String, u64>,
+}
+
+/// What a profiler reported of perturbed contexts beside what it reported untouched.
+#[derive(Debug, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub(crate) struct Comparison {
+    /// Samples of the untouched run that end in an error frame.
+    pub(crate) untouched_errors: KOfN,
+    /// Of the perturbed run, its untouched samples included.
+    pub(crate) perturbed_errors: KOfN,
+    /// The perturbed run's error frames.
+    pub(crate) errors: BTreeMap<String, u64>,
+    /// Samples of the perturbed run whose top frame, no error, the untouched run never reported at the top.
+    pub(crate) new_tops: KOfN,
+    /// Samples of the perturbed run whose outermost frame, no error, the untouched run never reported as outermost: stacks that end too early, or nowhere.
+    pub(crate) new_outermost: KOfN,
+}
+
+impl Profile {
+    pub(crate) fn parse(text: &str) -> Self {
+        let mut profile = Self::default();
+        for line in text.lines() {
+            let Some((stack, count)) = line.rsplit_once(' ') else {
+                continue;
+            };
+            let Ok(count) = count.parse::<u64>() else {
+                continue;
+            };
+            profile.samples += count;
+            let error = stack.split(';').find(|frame| is_error(frame));
+            if let Some(error) = error {
+                *profile.errors.entry(error.to_owned()).or_default() += count;
+                continue;
+            }
+            let mut frames = stack.split(';');
+            let outermost = frames.next().unwrap_or(stack);
+            let top = frames.next_back().unwrap_or(outermost);
+            *profile.tops.entry(top.to_owned()).or_default() += count;
+            *profile.outermost.entry(outermost.to_owned()).or_default() += count;
+        }
+        profile
+    }
+
+    pub(crate) fn samples(&self) -> u64 {
+        self.samples
+    }
+
+    fn with_errors(&self) -> KOfN {
+        KOfN::new(self.errors.values().sum(), self.samples)
+    }
+
+    /// `self` is of the perturbed run.
+    pub(crate) fn beside(&self, untouched: &Profile) -> Comparison {
+        let new = |now: &BTreeMap<String, u64>, then: &BTreeMap<String, u64>| {
+            let known: BTreeSet<&String> = then.keys().collect();
+            let new = now.iter().filter(|(frame, _)| !known.contains(frame));
+            KOfN::new(new.map(|(_, count)| count).sum(), self.samples)
+        };
+        Comparison {
+            untouched_errors: untouched.with_errors(),
+            perturbed_errors: self.with_errors(),
+            errors: self.errors.clone(),
+            new_tops: new(&self.tops, &untouched.tops),
+            new_outermost: new(&self.outermost, &untouched.outermost),
+        }
+    }
+}
+
+/// async-profiler writes what is no frame in brackets: `[unknown_Java]`, `[break_not_walkable]`.
+fn is_error(frame: &str) -> bool {
+    frame.starts_with('[') && frame.ends_with(']')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_never_reported_untouched_stands_out() {
+        let untouched = Profile::parse("main;a;b 7\nmain;a 2\nmain;[unknown_Java] 1\n");
+        let perturbed = Profile::parse("main;a;b 5\nmain;a;c 2\nb 1\n[break_not_walkable] 2\n");
+        let comparison = perturbed.beside(&untouched);
+        assert_eq!(comparison.untouched_errors, KOfN::new(1, 10));
+        assert_eq!(comparison.perturbed_errors, KOfN::new(2, 10));
+        assert_eq!(comparison.new_tops, KOfN::new(2, 10));
+        assert_eq!(comparison.new_outermost, KOfN::new(1, 10));
+        assert_eq!(comparison.errors["[break_not_walkable]"], 2);
+    }
+
+    #[test]
+    fn lines_that_are_none_are_left_out() {
+        assert_eq!(Profile::parse("\nx\nmain;a x\nmain 3\n").samples(), 3);
+    }
+}
