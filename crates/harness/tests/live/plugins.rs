@@ -104,7 +104,7 @@ fn report(mutant: &str, found: &Finding, walks: usize) {
 }
 
 fn untouched() -> impl Iterator<Item = Batch> {
-    (0..INPUTS * 10).map(|_| Batch::untouched(Arch::NATIVE))
+    (0..INPUTS * 40).map(|_| Batch::untouched(Arch::NATIVE))
 }
 
 macro_rules! mutants {
@@ -153,7 +153,7 @@ pub(crate) fn after_recovery() {
 /// What is no mutant around AsyncGetCallTrace is not found, either.
 pub(crate) fn no_mutant_of_agct() {
     let mut session = session(&library("mutant", "mutants/mutants.c", &["-DAROUND_AGCT"]));
-    for batch in untouched() {
+    for batch in untouched().take(INPUTS as usize * 10) {
         session.run_given(&batch.to_bytes()).unwrap();
     }
     let summary = finished(&mut session);
