@@ -11,6 +11,7 @@
 
 mod arch;
 mod baton;
+mod errand;
 mod error;
 mod freeze;
 mod frozen;
@@ -25,6 +26,7 @@ mod step;
 mod tls;
 mod worker;
 
+pub use errand::{Errand, Errands};
 pub use error::EngineError;
 pub use freeze::{FrozenCopy, FrozenEnd, freeze};
 pub use frozen::Frozen;

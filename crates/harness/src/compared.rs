@@ -8,6 +8,7 @@ use walkfuzz_record::{Code, Generation, KOfN, KnownDifference, code_name};
 use crate::counted::{CodeCount, Counts};
 
 pub use crate::counted::Agreements;
+pub use crate::third_voice::{AgainstJvmti, ThirdVoice};
 
 /// The contexts of a tier.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -84,6 +85,8 @@ pub struct Comparison {
     pub per_second_in_copies: Option<f64>,
     /// Differences in full.
     pub examples: Vec<Example>,
+    /// What JVMTI says to both, of threads that stand still; absent if it was not asked.
+    pub jvmti: Option<ThirdVoice>,
 }
 
 impl Comparison {
@@ -127,6 +130,7 @@ impl Comparison {
             lost: counts.lost,
             per_second_in_copies: (in_copies > 0.0).then(|| counts.in_copies as f64 / in_copies),
             examples,
+            jvmti: None,
         }
     }
 

@@ -5,7 +5,7 @@
 use serde::{Deserialize, Serialize};
 use walkfuzz_context::Tier;
 use walkfuzz_record::KnownDifference;
-use walkfuzz_walkers::{Agreement, Voice};
+use walkfuzz_walkers::{Agreement, Ended, Voice, Walked};
 
 /// Codes 0 to -32, and all others.
 const CODES: usize = 34;
@@ -22,6 +22,15 @@ pub(crate) enum Plain {
 }
 
 impl Plain {
+    /// Of a walk that was allowed `depth` frames; `None` is a walk of which nobody knows what came.
+    #[inline]
+    pub(crate) fn of(walked: Option<Walked>, depth: i32) -> Self {
+        match walked.map(|walked| walked.ended) {
+            Some(Ended::Returned(code)) if code.0 <= depth => Plain::Returned(code.0),
+            _ => Plain::Broke,
+        }
+    }
+
     /// How many frames there are.
     pub(crate) fn frames(self) -> usize {
         match self {
@@ -53,7 +62,7 @@ pub struct Agreements {
 }
 
 impl Agreements {
-    fn count(&mut self, agreement: Agreement) {
+    pub(crate) fn count(&mut self, agreement: Agreement) {
         self.contexts += 1;
         let slot = match agreement {
             Agreement::Agree => &mut self.agree,

@@ -46,6 +46,7 @@ mod stack_frames;
 pub mod stale;
 pub mod start;
 pub mod supervisor;
+mod third_voice;
 pub mod walks;
 mod watch;
 pub mod world;

@@ -14,8 +14,7 @@ use walkfuzz_engine::Moment;
 use walkfuzz_record::{Contradiction, Counter, Generation, Lane, WalkOutcome};
 use walkfuzz_vmstructs::CodeMap;
 use walkfuzz_walkers::{
-    Agreement, Ended, Explainer, Frame, MAX_DEPTH, TraceBuffer, Voice, Walker, compare,
-    contradiction,
+    Agreement, Explainer, Frame, MAX_DEPTH, TraceBuffer, Voice, Walker, compare, contradiction,
 };
 
 use crate::classify::Classifier;
@@ -98,6 +97,11 @@ impl Oracle {
     #[must_use]
     pub fn name(&self) -> &'static str {
         self.walker.name()
+    }
+
+    /// Its walker.
+    pub(crate) fn walker(&self) -> &dyn Walker {
+        &*self.walker
     }
 
     /// Whose codes it speaks.
@@ -261,15 +265,7 @@ pub(crate) fn walk(
     depth: i32,
     trace: &mut TraceBuffer,
 ) -> Plain {
-    match moment.walk(walker, registers, depth, trace) {
-        Some(walked) => match walked.ended {
-            Ended::Returned(code) if code.0 <= depth => Plain::Returned(code.0),
-            Ended::Returned(_) | Ended::Overran(_) | Ended::Broke(..) | Ended::Faulted => {
-                Plain::Broke
-            }
-        },
-        None => Plain::Broke,
-    }
+    Plain::of(moment.walk(walker, registers, depth, trace), depth)
 }
 
 /// The oracle, with what it needs to tell how natural a context is.

@@ -9,6 +9,7 @@ mod costs;
 mod healthy;
 mod natural;
 mod snapshots;
+mod standing;
 mod strict;
 mod trial;
 
@@ -104,7 +105,7 @@ pub struct Session {
     // Dropped last: the record is written to by the lane, the JVM lives as long as the process.
     recorder: &'static Recorder,
     run: Arc<RunFolder>,
-    _jvm: Jvm,
+    jvm: Jvm,
 }
 
 impl Session {
@@ -252,7 +253,7 @@ impl Session {
             recorder,
             run,
             settings,
-            _jvm: jvm,
+            jvm,
         })
     }
 

@@ -7,7 +7,7 @@ mod screen;
 use jiff::Timestamp;
 use walkfuzz_context::Tier;
 use walkfuzz_harness::WalkerChoice;
-use walkfuzz_harness::compared::Comparison;
+use walkfuzz_harness::compared::{Comparison, ThirdVoice};
 use walkfuzz_harness::quoted;
 
 use crate::child::{environment, jvm_options, make_run, myself, output};
@@ -119,6 +119,12 @@ fn two_of(names: &[String]) -> Result<[WalkerChoice; 2], Failure> {
         })
     };
     let (first, second) = (choose(first)?, choose(second)?);
+    if [first, second].contains(&WalkerChoice::RemoteRunning) {
+        return Err(Failure::usage(format_args!(
+            "--walkers names {}, which walks threads from another one, and here each thread walks itself: say --walkers agct,reference",
+            WalkerChoice::RemoteRunning.name()
+        )));
+    }
     if first == second {
         return Err(Failure::usage(format_args!(
             "--walkers names {} twice: a walker always agrees with itself",
@@ -146,10 +152,12 @@ fn conclude(comparison: &Comparison, fail_on: FailOn) -> Result<(), Failure> {
         .filter(|row| row.known.is_none())
         .map(|row| row.natural)
         .sum();
+    let jvmti = comparison.jvmti.as_ref();
+    let wrong = comparison.unexplained() + jvmti.map_or(0, ThirdVoice::contradicted);
     let fails = match fail_on {
         FailOn::Never => false,
-        FailOn::Bug => comparison.unexplained() > 0,
-        FailOn::Any => comparison.unexplained() + natural > 0,
+        FailOn::Bug => wrong > 0,
+        FailOn::Any => wrong + natural > 0,
     };
     if fails {
         Err(Failure::said(FINDINGS))
@@ -170,6 +178,11 @@ mod tests {
         assert_eq!(chosen, [WalkerChoice::Reference, WalkerChoice::Agct]);
         assert!(refused("agct").contains("names 1 walkers"));
         assert!(refused("agct,agct").contains("agct twice"));
+        for walkers in ["agct,agct-remote-running", "agct-remote-running,agct"] {
+            let said = refused(walkers);
+            let names = said.contains("--walkers names agct-remote-running");
+            assert!(names && !said.contains("WALKFUZZ_"), "{said}");
+        }
         assert!(refused("agct,jfr").contains("there is agct or reference"));
     }
 }

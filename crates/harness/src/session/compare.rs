@@ -24,6 +24,7 @@ use crate::watch::Watch;
 use crate::world::World;
 
 use super::Session;
+use super::standing::{self, Voices};
 
 /// What is compared, and for how long.
 #[derive(Clone, Copy, Debug)]
@@ -38,6 +39,8 @@ pub struct ComparePlan {
     pub depth: i32,
     /// Of what is generated.
     pub seed: u64,
+    /// At most so many threads are asked for their stack by JVMTI; it takes at most a quarter of the time.
+    pub asked: u64,
 }
 
 /// Untouched contexts between two frozen copies, where each instruction is a moment.
@@ -69,13 +72,17 @@ impl Session {
             .open(&path)
             .map_err(system("cannot write the run folder's examples.jsonl"))?;
         let mut counts = Shared::new(Counts::new()).map_err(system("cannot map shared memory"))?;
+        // JVMTI waits for threads that are held.
+        self.engine.go_home()?;
         let Self {
             settings,
             engine,
             world,
             walker,
+            jvm,
             ..
         } = self;
+        let began = Instant::now();
         let oracle = world.oracle.take().ok_or(HarnessError::Variable {
             name: "WALKFUZZ_ORACLE",
             value: chosen::NO_ORACLE.to_owned(),
@@ -83,6 +90,19 @@ impl Session {
         })?;
         let explainer = world.reference().ok();
         let explainer = explainer.and_then(|walker| walker.reference());
+        let jvmti = match explainer.filter(|_| plan.asked > 0) {
+            Some(reference) => {
+                let voices = Voices {
+                    jvm,
+                    world,
+                    walker: &**walker,
+                    oracle: &oracle,
+                    reference,
+                };
+                Some(standing::ask(&voices, plan, &mut || go_on(&counts))?)
+            }
+            None => None,
+        };
         let mut pair = Pair {
             walker: &**walker,
             oracle: &oracle,
@@ -97,7 +117,6 @@ impl Session {
         } else {
             1
         };
-        let began = Instant::now();
         let mut moments = 0;
         let mut failed = None;
         while counts.contexts() < plan.contexts {
@@ -139,7 +158,10 @@ impl Session {
             (oracle.name(), oracle.generation()),
         ];
         world.oracle = Some(oracle);
-        Ok(Comparison::of(&counts, names, seconds, read(&path)))
+        Ok(Comparison {
+            jvmti,
+            ..Comparison::of(&counts, names, seconds, read(&path))
+        })
     }
 }
 

@@ -157,7 +157,7 @@ impl Session {
     /// Numbers of the kinds of work in which threads of a group are likely to be met.
     fn works_of_groups(&self) -> Result<BTreeMap<&'static str, Vec<u32>>, HarnessError> {
         let names = self
-            ._jvm
+            .jvm
             .workload_kinds()
             .map_err(|error| HarnessError::Snapshot(error.to_string()))?;
         let number = |work: &&str| {

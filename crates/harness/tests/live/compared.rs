@@ -17,6 +17,7 @@ const PLAN: ComparePlan = ComparePlan {
     in_copy: 2_000,
     depth: 512,
     seed: 1,
+    asked: 400,
 };
 
 fn print(compared: &Comparison) {

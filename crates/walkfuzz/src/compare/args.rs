@@ -33,6 +33,9 @@ pub(crate) struct CompareArgs {
     /// The most frames of a walk.
     #[arg(long, default_value_t = 512, value_parser = clap::value_parser!(u16).range(1..=2048))]
     pub(crate) depth: u16,
+    /// Threads that wait or are in native code, of which JVMTI is asked as well; 0: none. It takes at most a quarter of the time.
+    #[arg(long, value_name = "ASKED", default_value_t = 400, value_parser = clap::value_parser!(u32).range(..=10_000_000))]
+    pub(crate) jvmti: u32,
     /// How threads are held; step where the processor can.
     #[arg(long, value_enum)]
     pub(crate) engine: Option<EngineChoice>,

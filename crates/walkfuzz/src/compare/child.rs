@@ -21,6 +21,7 @@ pub(crate) struct Request {
     seconds: u32,
     in_copy: u64,
     depth: u16,
+    jvmti: u32,
 }
 
 impl Request {
@@ -30,6 +31,7 @@ impl Request {
             seconds: args.seconds,
             in_copy: u64::from(args.in_copy),
             depth: args.depth,
+            jvmti: args.jvmti,
         }
     }
 }
@@ -53,6 +55,7 @@ pub(crate) fn in_jvm(request: &str) -> Result<(), Failure> {
         in_copy: request.in_copy,
         depth: i32::from(request.depth),
         seed: settings.seed,
+        asked: u64::from(request.jvmti),
     };
     let began = Instant::now();
     let mut told = began;

@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use walkfuzz_harness::compared::{Comparison, Example};
-use walkfuzz_record::finding::JavaFrame;
+use walkfuzz_harness::compared::{Comparison, Example, ThirdVoice};
+use walkfuzz_record::finding::{FindingContradiction, JavaFrame};
 use walkfuzz_record::render::numbers::{compact, count};
 use walkfuzz_record::{KOfN, RunFacts};
 
@@ -55,8 +55,81 @@ pub(crate) fn screen(comparison: &Comparison, facts: &RunFacts) -> String {
     for (own, other) in [(0, second), (1, first)] {
         text.push_str(&codes(comparison, own, other));
     }
-    for example in comparison.examples.iter().take(EXAMPLES) {
+    if let Some(jvmti) = &comparison.jvmti {
+        text.push_str(&third(jvmti));
+    }
+    for example in different(&comparison.examples).take(EXAMPLES) {
         text.push_str(&in_full(example, first, second));
+    }
+    text
+}
+
+/// Those that do not look like one before them.
+fn different(examples: &[Example]) -> impl Iterator<Item = &Example> {
+    let look = |example: &'_ Example| {
+        let said = &example.contradiction;
+        let shown = |frames: &[JavaFrame]| frames.iter().take(FRAMES).cloned().collect::<Vec<_>>();
+        let reason = (said.kind, said.frame, said.known);
+        let frames = (shown(&said.given), shown(&said.expected));
+        (example.tier.clone(), reason, frames)
+    };
+    examples
+        .iter()
+        .enumerate()
+        .filter_map(move |(at, example)| {
+            let before = examples.get(..at).unwrap_or_default();
+            let is_new = !before.iter().any(|one| look(one) == look(example));
+            is_new.then_some(example)
+        })
+}
+
+/// JVMTI beside both.
+fn third(jvmti: &ThirdVoice) -> String {
+    let mut text = format!(
+        "jvmti      asked {} threads outside Java: {} stood still, with {} different stacks; {} moved, {} carry a virtual thread, {} missed\n\n",
+        count(jvmti.asked),
+        count(jvmti.stood_still),
+        count(jvmti.stacks),
+        count(jvmti.moved),
+        count(jvmti.carriers),
+        count(jvmti.missed)
+    );
+    let head = [
+        "beside jvmti",
+        "threads",
+        "agrees",
+        "shorter",
+        "longer",
+        "differs",
+        "for a known reason",
+        "no frames",
+    ];
+    let mut rows = vec![head.map(str::to_owned).to_vec()];
+    for row in &jvmti.walkers {
+        let it = &row.agreements;
+        let numbers = [
+            it.contexts,
+            it.agree,
+            it.first_shorter,
+            it.second_shorter,
+            it.differ,
+            row.known,
+            it.only_second,
+        ];
+        let name = std::iter::once(row.name.clone());
+        rows.push(name.chain(numbers.map(count)).collect());
+    }
+    let _ = writeln!(text, "{}", table(&rows));
+    for row in &jvmti.walkers {
+        for said in row.examples.iter().take(EXAMPLES) {
+            let _ = writeln!(
+                text,
+                "jvmti contradicts {}: {}",
+                row.name,
+                what_differs(said)
+            );
+            text.push_str(&both(said, &row.name, "jvmti"));
+        }
     }
     text
 }
@@ -155,25 +228,32 @@ fn codes(comparison: &Comparison, own: usize, other: &str) -> String {
 
 fn in_full(example: &Example, first: &str, second: &str) -> String {
     let said = &example.contradiction;
-    let known = said
-        .known
-        .map_or_else(String::new, |known| format!(", {}", known.words()));
-    let mut text = format!(
-        "{}: {} at frame {}{known}\n  {} in {} {}\n",
+    format!(
+        "{}: {}\n  {} in {} {}\n{}",
         example.tier,
-        said.kind.words(),
-        said.frame,
+        what_differs(said),
         example.perturbation,
         example.code.kind,
         example.code.name.as_deref().unwrap_or_default(),
-    );
-    let mut voice = |name: &str, frames: &[JavaFrame]| {
+        both(said, first, second)
+    )
+}
+
+fn what_differs(said: &FindingContradiction) -> String {
+    let known = said
+        .known
+        .map_or_else(String::new, |known| format!(", {}", known.words()));
+    format!("{} at frame {}{known}", said.kind.words(), said.frame)
+}
+
+/// The first frames of both from where they differ.
+fn both(said: &FindingContradiction, first: &str, second: &str) -> String {
+    let mut text = String::new();
+    for (name, frames) in [(first, &said.given), (second, &said.expected)] {
         for frame in frames.iter().take(FRAMES) {
             let _ = writeln!(text, "    {name:<10} {} @ {}", frame.method, frame.bci);
         }
-    };
-    voice(first, &said.given);
-    voice(second, &said.expected);
+    }
     text
 }
 
