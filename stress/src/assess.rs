@@ -6,6 +6,7 @@ use std::time::Duration;
 use jiff::Timestamp;
 use walkfuzz_context::{Address, Arch};
 use walkfuzz_jvm::{Jdk, Source};
+use walkfuzz_record::code_names;
 use walkfuzz_record::{
     JvmFacts, KnownMatch, OpenWalk, ProcessOutcome, Record, RecordReader, Totals,
 };
@@ -18,7 +19,7 @@ use walkfuzz_triage::{
 use walkfuzz_walkers::{RemoteMode, RequestStackTrace};
 
 use crate::cell::Cell;
-use crate::launch::NO_WALKER;
+use crate::launch::{NO_WALKER, PLUGIN};
 use crate::process::{Finished, MAPS};
 use crate::profile::Minimum;
 use crate::recording::usual_rate;
@@ -68,6 +69,9 @@ pub fn assess(known: &Known<'_>, folder: &Path, finished: &Finished) -> CellResu
         warnings.extend(more.iter().cloned());
     }
     if let Some(numbers) = &mut numbers {
+        for record in &records {
+            numbers.name_codes(&code_names::read(&record.path));
+        }
         numbers.sampling.ceiling = known.ceiling;
         warnings.extend(sampling_warning(&numbers.sampling, known.asked));
     }
@@ -82,11 +86,11 @@ pub fn assess(known: &Known<'_>, folder: &Path, finished: &Finished) -> CellResu
     }
     let (file, log) = crash_log(folder);
     let process = process(&records, file.clone(), log.as_ref(), finished);
-    let walker = known.cell.walker.as_str();
+    let walker = walker_name(&known.cell.walker, &records);
     let mut findings = Vec::new();
     findings.extend(
         log.as_ref()
-            .and_then(|log| crash(known, log, file, &records)),
+            .and_then(|log| crash(known, walker, log, file, &records)),
     );
     findings.extend(faults(known, folder, &records, walker));
     let perturbs = is_perturbed(known.cell);
@@ -301,9 +305,21 @@ fn process(
     }
 }
 
+/// What signatures call the cell's walker: a library's has the name that it gives itself.
+fn walker_name<'a>(cell: &'a str, records: &'a [Record]) -> &'a str {
+    let mut own = records
+        .iter()
+        .filter_map(|record| record.walkers.first()?.as_ref());
+    match cell.strip_prefix(PLUGIN) {
+        Some(_) => own.next().map_or("plugin", |walker| &walker.name),
+        None => cell,
+    }
+}
+
 /// What the crash log says happened.
 fn crash(
     known: &Known<'_>,
+    walker: &str,
     log: &CrashLog,
     file: Option<String>,
     records: &[Record],
@@ -312,7 +328,7 @@ fn crash(
         .iter()
         .flat_map(|record| &record.lanes)
         .filter_map(|lane| lane.open.as_ref());
-    let signature = log.signature(Some(&known.cell.walker))?;
+    let signature = log.signature(Some(walker))?;
     let stack: Vec<String> = log
         .native_frames
         .iter()

@@ -17,6 +17,8 @@ use crate::recording;
 const STEPS: u32 = 64;
 /// Perturbed walks at each sample, in mode `perturbed`.
 const PERTURBED: u32 = 16;
+/// Stands before a library's path in the walker of a cell.
+pub(crate) const PLUGIN: &str = "plugin:";
 /// The walker's name in cells that nobody samples: what the sampled ones are compared with.
 pub const NO_WALKER: &str = "none";
 /// The folder for temporary files in a cell's.
@@ -130,7 +132,10 @@ pub fn sampler_options(cell: &Cell, folder: &Path, seed: u64) -> Result<String, 
     let record = format!("{}/record-%p.map", escaped(&folder.display().to_string()));
     Ok(format!(
         "record={record},clock={},interval={},choose={},walker={},{mode},seed={seed}",
-        clock.clocks, cell.interval, clock.choose, cell.walker
+        clock.clocks,
+        cell.interval,
+        clock.choose,
+        escaped(&cell.walker)
     ))
 }
 

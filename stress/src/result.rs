@@ -2,6 +2,8 @@
 //!
 //! Contract: plain serialisable values, documented in docs/stress-schema.md; a test compares.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use walkfuzz_record::codes::code_name;
@@ -333,6 +335,19 @@ impl Numbers {
                 biased: 0,
                 lost: 0,
             },
+        }
+    }
+}
+
+impl Numbers {
+    /// Gives the codes of a library's walker the names that it has for them.
+    pub(crate) fn name_codes(&mut self, names: &BTreeMap<i32, String>) {
+        for row in &mut self.codes {
+            if let Some(name) = names.get(&row.code)
+                && row.generation == Generation::Plugin
+            {
+                row.name.clone_from(name);
+            }
         }
     }
 }

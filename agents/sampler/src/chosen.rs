@@ -5,11 +5,15 @@
 use jvmti_bindings::sys::jvmti::{jvmtiEnv, jvmtiError};
 use walkfuzz_jvm::{JvmError, Jvmti};
 use walkfuzz_record::{Generation, WalkerInfo};
-use walkfuzz_walkers::{ExtensionCall, RemoteMode, RequestStackTrace};
+use walkfuzz_walkers::{
+    ExtensionCall, Library, PluginError, PluginPath, RemoteMode, RequestStackTrace,
+};
 
 /// The walkers, as messages name them.
-pub(crate) const WALKERS: &str =
-    "agct, agct-remote-env, agct-remote-tid, agct-remote-running or request-stack-trace";
+pub(crate) const WALKERS: &str = "agct, agct-remote-env, agct-remote-tid, agct-remote-running, request-stack-trace or plugin:PATH";
+
+/// Stands before a library's path.
+const PLUGIN: &str = "plugin:";
 
 /// See the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,6 +24,8 @@ pub enum WalkerChoice {
     Remote(RemoteMode),
     /// JVMTI's extension function RequestStackTrace.
     Request,
+    /// The walker of a library.
+    Plugin(&'static PluginPath),
 }
 
 /// Why RequestStackTrace cannot be driven.
@@ -41,20 +47,40 @@ impl WalkerChoice {
         match name {
             "agct" => Some(WalkerChoice::Agct),
             RequestStackTrace::NAME => Some(WalkerChoice::Request),
-            _ => RemoteMode::from_name(name).map(WalkerChoice::Remote),
+            _ => match name.strip_prefix(PLUGIN) {
+                Some(path) => {
+                    let path = path.parse().ok()?;
+                    Some(WalkerChoice::Plugin(Box::leak(Box::new(path))))
+                }
+                None => RemoteMode::from_name(name).map(WalkerChoice::Remote),
+            },
+        }
+    }
+
+    /// The library, opened, if the walker is in one.
+    pub(crate) fn library(self) -> Result<Option<Library>, PluginError> {
+        match self {
+            WalkerChoice::Plugin(path) => Library::open(path).map(Some),
+            WalkerChoice::Agct | WalkerChoice::Remote(_) | WalkerChoice::Request => Ok(None),
         }
     }
 
     /// The walkers of its record, in a JVM of that version. The first one is the code under test.
-    pub(crate) fn recorded(self, version: &str) -> Vec<WalkerInfo> {
+    pub(crate) fn recorded(self, version: &str, library: Option<&Library>) -> Vec<WalkerInfo> {
         let walker = |name: &str, generation| WalkerInfo {
             name: name.to_owned(),
             generation,
             version: version.to_owned(),
         };
         let agct = walker("agct", Generation::Agct);
+        if let Some(library) = library {
+            return vec![WalkerInfo {
+                version: library.version().to_owned(),
+                ..walker(library.name(), library.generation())
+            }];
+        }
         match self {
-            WalkerChoice::Agct => vec![agct],
+            WalkerChoice::Agct | WalkerChoice::Plugin(_) => vec![agct],
             // The second one is what handlers walk with.
             WalkerChoice::Remote(mode) => vec![walker(mode.name(), Generation::Agct), agct],
             WalkerChoice::Request => {

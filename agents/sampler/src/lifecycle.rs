@@ -16,10 +16,10 @@ use jvmti_bindings::sys::jvmti::{
 use walkfuzz_guard::{Guard, GuardError, GuardOptions, wiped_in_copies};
 use walkfuzz_jvm::check::inspect;
 use walkfuzz_jvm::{HostError, HostJvm, JvmError, Jvmti, Libjvm, java_thread_of};
-use walkfuzz_record::{RecordError, Recorder};
+use walkfuzz_record::{RecordError, Recorder, code_names};
 use walkfuzz_symbols::Modules;
 use walkfuzz_vmstructs::{LiveMemory, Perturber, ThreadSearch, java_threads};
-use walkfuzz_walkers::{Agct, RemoteError, RemoteFacts};
+use walkfuzz_walkers::{Agct, Library, PluginError, RemoteError, RemoteFacts};
 
 use crate::capsules::{self, Surroundings};
 use crate::chosen::{self, NoRequest, WalkerChoice};
@@ -28,6 +28,7 @@ use crate::control;
 use crate::keeper;
 use crate::options::{OptionError, Options, Wanted};
 use crate::planted::Planted;
+use crate::plugin;
 use crate::remote::{self, RemoteSampling};
 use crate::sampler::{Sampler, Sampling};
 use crate::signals::{self, SignalError};
@@ -66,6 +67,8 @@ pub(crate) enum Refusal {
     Remote(#[from] RemoteError),
     #[error(transparent)]
     NoRequest(#[from] NoRequest),
+    #[error(transparent)]
+    Plugin(#[from] PluginError),
 }
 
 /// What was made before the JVM has started.
@@ -74,6 +77,8 @@ struct Prepared {
     libjvm: Libjvm,
     recorder: Recorder,
     signals: Vec<(Clock, i32)>,
+    /// The walker's, if it is in one.
+    library: Option<Library>,
 }
 
 // SAFETY: the library's handle may be used by any thread.
@@ -163,7 +168,8 @@ unsafe fn prepare(vm: *mut JavaVM, options: Options) -> Result<(Jvmti, Prepared)
     if options.walker == WalkerChoice::Request {
         chosen::requester(jvmti)?;
     }
-    let walkers = options.walker.recorded(&version);
+    let library = options.walker.library()?;
+    let walkers = options.walker.recorded(&version, library.as_ref());
     let record = walkfuzz_record::Options {
         lanes: options.lanes,
         walkers,
@@ -172,11 +178,15 @@ unsafe fn prepare(vm: *mut JavaVM, options: Options) -> Result<(Jvmti, Prepared)
         tick_hz: walkfuzz_walkers::tick_hz(),
     };
     let recorder = Recorder::create(&options.record, &record)?;
+    if let Some(library) = &library {
+        code_names::write(&options.record, library.code_names())?;
+    }
     let prepared = Prepared {
         options,
         libjvm,
         recorder,
         signals,
+        library,
     };
     Ok((jvmti, prepared))
 }
@@ -223,15 +233,20 @@ unsafe fn go(jvmti: Jvmti, env: *mut JNIEnv, prepared: Prepared) -> Result<(), R
     let function = prepared.libjvm.symbol(c"AsyncGetCallTrace")?;
     // SAFETY: this JVM's own; ClassLoad is listened to, and the ids are made.
     let agct = unsafe { Agct::new(function) };
-    let walker = match (options.plant, options.walker) {
-        (_, WalkerChoice::Request) => {
+    let walker = match (options.plant, options.walker, prepared.library) {
+        (_, WalkerChoice::Request, _) => {
             Sampling::Other(Box::leak(Box::new(chosen::requester(jvmti)?)))
         }
-        (Some(plant), _) => Sampling::Other(Box::leak(Box::new(Planted::new(agct, plant)))),
-        (None, _) => Sampling::Agct(agct),
+        (_, _, Some(library)) => {
+            // SAFETY: the calling thread's.
+            let facts = unsafe { plugin::facts(jvmti, env, &vm, function)? };
+            Sampling::Other(Box::leak(Box::new(library.start(&facts)?)))
+        }
+        (Some(plant), _, None) => Sampling::Other(Box::leak(Box::new(Planted::new(agct, plant)))),
+        (None, _, None) => Sampling::Agct(agct),
     };
     let remote = match options.walker {
-        WalkerChoice::Agct | WalkerChoice::Request => None,
+        WalkerChoice::Agct | WalkerChoice::Request | WalkerChoice::Plugin(_) => None,
         WalkerChoice::Remote(mode) => {
             let threads = ThreadSearch::new(vm.hotspot.threads());
             let own = vm.own_java_thread().ok_or(Refusal::NoIdentity)?;

@@ -318,7 +318,7 @@ fn first_difference(given: &[Frame], inside: &[Frame]) -> usize {
 fn returned(ended: Ended) -> Option<i32> {
     match ended {
         Ended::Returned(code) => Some(code.0),
-        Ended::Overran(_) | Ended::Faulted => None,
+        Ended::Overran(_) | Ended::Broke(..) | Ended::Faulted => None,
     }
 }
 

@@ -7,8 +7,8 @@ use walkfuzz_context::codec::perturbation_to_bytes;
 use walkfuzz_context::{Arch, Batch, DepthLimit, Grade, Perturbation, Registers, Tier, Witness};
 use walkfuzz_engine::Moment;
 use walkfuzz_record::finding::{
-    FaultSite, FindingBlob, FindingCapsule, FindingContradiction, FindingInput, FindingOutcome,
-    FindingRegisters, KnownMatch, Portability, Reliability, hex, hex_bytes,
+    FaultSite, FindingBlob, FindingCapsule, FindingInput, FindingOutcome, FindingRegisters,
+    KnownMatch, Portability, Reliability, hex, hex_bytes,
 };
 use walkfuzz_record::{
     Finding, FindingVerdict, Generation, KOfN, OutcomeKind, ProcessOutcome, Record, RunFacts,
@@ -108,10 +108,8 @@ pub(crate) fn finding(parts: &Parts<'_>) -> Finding {
         commands: Vec::new(),
     };
     if let WalkOutcome::WrongFrames(found) = &suspect.outcome {
-        contradict(
-            &mut finding,
-            contradicted::first_frames(world, parts.oracle, found),
-        );
+        let said = contradicted::first_frames(world, parts.oracle, found);
+        contradicted::tell(&mut finding, said);
     }
     keep_input(parts.run, &mut finding, &suspect.perturbation, parts.batch);
     judge(&mut finding, parts.tier, parts.witness, KOfN::new(0, 0));
@@ -140,11 +138,6 @@ pub(crate) fn outcome(outcome: &WalkOutcome) -> FindingOutcome {
         WalkOutcome::Frames(_) | WalkOutcome::Hang | WalkOutcome::WrongFrames(_) => {}
     }
     said
-}
-
-fn contradict(finding: &mut Finding, said: FindingContradiction) {
-    finding.outcome.detail = Some(contradicted::sentence(&finding.walker.name, &said));
-    finding.outcome.contradiction = Some(said);
 }
 
 /// Puts the perturbation, and a batch that holds nothing else, into the finding and the run folder.
@@ -191,7 +184,7 @@ pub(crate) fn refine(
         finding.outcome.code = Some(examined.code);
     }
     if let Some(said) = &examined.contradiction {
-        contradict(finding, said.clone());
+        contradicted::tell(finding, said.clone());
     }
     finding.blob = examined.blob.clone();
     finding.moment = Some(examined.moment.clone());

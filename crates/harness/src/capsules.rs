@@ -34,26 +34,45 @@ pub(crate) struct Wanted {
     pub(crate) keep: Keep,
 }
 
-/// Keeps the walk of `ground` that ended with `fault` here in the folder of `result`, which is the run folder.
-pub(crate) fn of_fault(
+/// What a walk came to here, and has to come to in its capsule.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum End<'a> {
+    /// This fault.
+    Fault(&'a Fault),
+    /// Frames with this hash, as [`TraceBuffer::hash`] makes it.
+    Frames(u64),
+}
+
+impl End<'_> {
+    fn is(&self, outcome: &Outcome) -> Result<(), String> {
+        match (self, outcome) {
+            (End::Fault(fault), Outcome::Fault(found))
+                if (found.signal, found.registers.pc()) == (fault.signal, fault.pc()) =>
+            {
+                Ok(())
+            }
+            (End::Frames(hash), Outcome::Frames(found)) if found.hash == *hash => Ok(()),
+            (End::Fault(fault), other) => Err(format!(
+                "in the capsule the walk ends otherwise ({other}), and not with signal {} at {}",
+                fault.signal,
+                fault.pc()
+            )),
+            (End::Frames(_), other) => Err(format!(
+                "in the capsule the walk ends otherwise ({other}), and not with the wrong frames"
+            )),
+        }
+    }
+}
+
+/// Keeps the walk of `ground` that came to `end` here in the folder of `result`, which is the run folder.
+pub(crate) fn of_walk(
     ground: Result<&mut Ground<'_>, String>,
     keep: &Keep,
-    fault: &Fault,
+    end: &End<'_>,
     result: &Path,
 ) -> (FindingCapsule, Option<Capsule>) {
     let name = format!("capsules/{}.wfcap", Finding::id_of(&keep.signature));
-    let same = |outcome: &Outcome| match outcome {
-        Outcome::Fault(found)
-            if (found.signal, found.registers.pc()) == (fault.signal, fault.pc()) =>
-        {
-            Ok(())
-        }
-        other => Err(format!(
-            "in the capsule the walk ends otherwise ({other}), and not with signal {} at {}",
-            fault.signal,
-            fault.pc()
-        )),
-    };
+    let same = |outcome: &Outcome| end.is(outcome);
     let path = result.with_file_name(&name);
     match ground.and_then(|ground| keep_of(ground, keep, same, &path)) {
         Ok(capsule) => {

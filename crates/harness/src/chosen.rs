@@ -2,11 +2,15 @@
 
 use walkfuzz_record::Generation;
 use walkfuzz_triage::Signature;
-use walkfuzz_walkers::{Agct, Explainer, RemoteMode, Walker};
+use walkfuzz_walkers::{Explainer, PluginPath, RemoteMode, Walker};
 
 use crate::error::HarnessError;
 use crate::oracle::Oracle;
-use crate::world::World;
+use crate::plugin;
+use crate::start::Subject;
+
+/// May stand before a library's path, as the sampler has it.
+const PLUGIN: &str = "plugin:";
 
 /// No oracle, in the environment.
 pub(crate) const NO_ORACLE: &str = "none";
@@ -20,36 +24,45 @@ pub enum WalkerChoice {
     Reference,
     /// AsyncGetCallTrace from another thread, of contexts as of threads that run on.
     RemoteRunning,
+    /// The walker of a library.
+    Plugin(&'static PluginPath),
 }
 
 impl WalkerChoice {
-    /// All, the default first.
+    /// Those of walkfuzz's own, the default first.
     pub const ALL: [WalkerChoice; 3] = [
         WalkerChoice::Agct,
         WalkerChoice::Reference,
         WalkerChoice::RemoteRunning,
     ];
 
-    /// As the environment, records and findings say it.
+    /// As the environment, records and findings say it; a library's walker has a name of its own once it is loaded.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             WalkerChoice::Agct => "agct",
             WalkerChoice::Reference => "reference",
+            WalkerChoice::Plugin(_) => "plugin",
             WalkerChoice::RemoteRunning => RemoteMode::Running.name(),
         }
     }
 
-    /// The walker of that name.
+    /// The walker of that name, or of the library at that path, which has a `/` in it.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|walker| walker.name() == name)
+        let named = Self::ALL.into_iter().find(|walker| walker.name() == name);
+        named.or_else(|| {
+            let path = name.strip_prefix(PLUGIN).unwrap_or(name);
+            let path: PluginPath = path.parse().ok().filter(|_| path.contains('/'))?;
+            Some(WalkerChoice::Plugin(Box::leak(Box::new(path))))
+        })
     }
 
     /// The names, for people.
     #[must_use]
     pub fn names() -> String {
-        Self::ALL.map(Self::name).join(" or ")
+        let own = Self::ALL.map(Self::name).join(", ");
+        format!("{own} or a library, PATH/LIB.so or PATH/LIB.so@sha256:HEX")
     }
 
     /// Whose codes it speaks.
@@ -58,17 +71,21 @@ impl WalkerChoice {
         match self {
             WalkerChoice::Agct | WalkerChoice::RemoteRunning => Generation::Agct,
             WalkerChoice::Reference => Generation::Reference,
+            WalkerChoice::Plugin(_) => Generation::Plugin,
         }
     }
 
-    /// Makes it, for the JVM of this process. `agct` is the JVM's own.
+    /// Makes it, for the JVM of this process.
     ///
     /// # Errors
-    /// What the JVM's tables lack for it, by name.
-    pub fn make(self, agct: Agct, world: &World) -> Result<Box<dyn Walker>, HarnessError> {
+    /// What the JVM's tables lack for it, by name, or why a library is refused.
+    pub(crate) fn make(self, subject: &Subject) -> Result<Box<dyn Walker>, HarnessError> {
         Ok(match self {
-            WalkerChoice::Agct => Box::new(agct),
-            WalkerChoice::Reference => Box::new(world.reference()?),
+            WalkerChoice::Agct => Box::new(subject.agct),
+            WalkerChoice::Reference => Box::new(subject.world.reference()?),
+            WalkerChoice::Plugin(path) => {
+                Box::new(plugin::load(path, &subject.jvm, &subject.world)?)
+            }
             WalkerChoice::RemoteRunning => {
                 return Err(HarnessError::Variable {
                     name: "WALKFUZZ_WALKER",
@@ -99,24 +116,62 @@ pub fn walkers_of(signature: &str) -> Vec<(&'static str, String)> {
     ]
 }
 
+/// What must be set before somebody walks again with the walker of that name, if anything must: a library is not found by its walker's name.
+///
+/// # Errors
+/// The sentence that says so.
+pub fn is_at_hand(walker: &str) -> Result<(), String> {
+    let set = std::env::var("WALKFUZZ_WALKER").unwrap_or_default();
+    let library = matches!(WalkerChoice::from_name(&set), Some(WalkerChoice::Plugin(_)));
+    if library || WalkerChoice::from_name(walker).is_some() {
+        return Ok(());
+    }
+    Err(format!(
+        "it was found with the walker {walker}, which is none of walkfuzz's own: set WALKFUZZ_WALKER to the path of its library"
+    ))
+}
+
 /// A walker as an oracle.
 ///
 /// # Errors
 /// What the JVM's tables lack for it, by name.
-pub(crate) fn oracle(
-    choice: WalkerChoice,
-    agct: Agct,
-    world: &World,
-) -> Result<Oracle, HarnessError> {
+pub(crate) fn oracle(choice: WalkerChoice, subject: &Subject) -> Result<Oracle, HarnessError> {
     // Without it the differences have no names; whatever walks, the reference can say what is known.
-    let explainer = world.reference().ok().and_then(|walker| walker.reference());
-    let walker = choice.make(agct, world)?;
+    let explainer = subject
+        .world
+        .reference()
+        .ok()
+        .and_then(|walker| walker.reference());
+    let walker = choice.make(subject)?;
     Ok(Oracle::new(walker, explainer.map(Explainer::new)))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_library_is_a_path_and_not_the_name_of_its_walker() {
+        let pin = "ab".repeat(32);
+        for text in [
+            "/a/lib.so",
+            "./lib.so",
+            "plugin:/a/lib.so",
+            &format!("/a/lib.so@sha256:{pin}"),
+        ] {
+            let chosen = WalkerChoice::from_name(text);
+            assert!(matches!(chosen, Some(WalkerChoice::Plugin(_))), "{text}");
+        }
+        for text in ["lib.so", "plugin:", "plugin:lib.so", "/a/lib.so@sha256:12"] {
+            assert_eq!(WalkerChoice::from_name(text), None, "{text}");
+        }
+        assert_eq!(is_at_hand("agct"), Ok(()));
+        let said = is_at_hand("mine").unwrap_err();
+        assert!(
+            said.contains("the walker mine") && said.contains("WALKFUZZ_WALKER"),
+            "{said}"
+        );
+    }
 
     #[test]
     fn a_signature_says_who_walks_and_who_judges() {

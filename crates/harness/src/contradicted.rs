@@ -1,7 +1,7 @@
 //! Wrong frames as a finding tells them: with names.
 
 use walkfuzz_record::finding::{FindingContradiction, JavaFrame, MOST_SAID};
-use walkfuzz_record::{Contradiction, SaidFrame};
+use walkfuzz_record::{Contradiction, Finding, SaidFrame};
 use walkfuzz_walkers::Frame;
 
 use crate::world::World;
@@ -46,8 +46,14 @@ pub(crate) fn frames(
     }
 }
 
+/// Puts it into the finding.
+pub(crate) fn tell(finding: &mut Finding, said: FindingContradiction) {
+    finding.outcome.detail = Some(sentence(&finding.walker.name, &said));
+    finding.outcome.contradiction = Some(said);
+}
+
 /// In a sentence.
-pub(crate) fn sentence(walker: &str, said: &FindingContradiction) -> String {
+fn sentence(walker: &str, said: &FindingContradiction) -> String {
     let frame = |frames: &[JavaFrame]| match frames.first() {
         Some(frame) => format!("{} at bci {}", frame.method, frame.bci),
         None => "no such frame".to_owned(),
@@ -66,7 +72,7 @@ pub(crate) fn sentence(walker: &str, said: &FindingContradiction) -> String {
 }
 
 /// A frame with its method's name.
-pub(crate) fn java_frame(world: &World, id: u64, bci: i32) -> JavaFrame {
+fn java_frame(world: &World, id: u64, bci: i32) -> JavaFrame {
     JavaFrame {
         method: world.method_of_id(id),
         bci,

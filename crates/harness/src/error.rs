@@ -18,6 +18,9 @@ pub enum HarnessError {
     /// The JVM.
     #[error(transparent)]
     Jvm(#[from] walkfuzz_jvm::JvmError),
+    /// A walker from a library.
+    #[error(transparent)]
+    Plugin(#[from] walkfuzz_walkers::PluginError),
     /// The workload.
     #[error("only {registered} of {wanted} workload threads registered in time")]
     Workload {
@@ -72,6 +75,7 @@ impl HarnessError {
     pub fn exit_code(&self) -> i32 {
         match self {
             HarnessError::Variable { .. } | HarnessError::SnapshotFile(_) => 2,
+            HarnessError::Plugin(error) => error.exit_code(),
             _ => 3,
         }
     }

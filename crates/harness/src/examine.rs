@@ -22,7 +22,7 @@ use walkfuzz_symbols::{SymbolisedPc, unwind};
 use walkfuzz_vmstructs::Tid;
 use walkfuzz_walkers::{MAX_DEPTH, TraceBuffer, Walker};
 
-use crate::capsules::{self, Wanted};
+use crate::capsules::{self, End, Wanted};
 use crate::contradicted;
 use crate::describe::{self, Control};
 use crate::in_capsule::{Judge, perturbed};
@@ -256,7 +256,12 @@ impl Examiner<'_> {
             }
             _ => (fault.pc().0, 0, 0),
         };
-        let (capsule, kept) = if matches!(outcome, WalkOutcome::Fault(_)) {
+        let end = match outcome {
+            WalkOutcome::Fault(_) => Some(End::Fault(&fault)),
+            WalkOutcome::WrongFrames(_) => Some(End::Frames(self.trace.hash(self.frames()))),
+            _ => None,
+        };
+        let (capsule, kept) = if let Some(end) = end {
             let keep = Keep {
                 registers: Some(after),
                 signature: self.suspect.signature.clone(),
@@ -271,7 +276,7 @@ impl Examiner<'_> {
                 whole: Vec::new(),
             };
             let ground = ground.as_mut().map_err(|problem| problem.clone());
-            capsules::of_fault(ground, &keep, &fault, result)
+            capsules::of_walk(ground, &keep, &end, result)
         } else {
             (FindingCapsule::default(), None)
         };
@@ -325,6 +330,11 @@ impl Examiner<'_> {
         })
     }
 
+    /// How many frames the last walk gave.
+    fn frames(&self) -> usize {
+        usize::try_from(self.walker.finish(&self.trace).0).unwrap_or(0)
+    }
+
     /// What both walkers say of the context that was walked last.
     fn contradiction(
         &self,
@@ -336,8 +346,7 @@ impl Examiner<'_> {
             return None;
         };
         let oracle = self.world.oracle.as_ref()?;
-        let count = usize::try_from(self.walker.finish(&self.trace).0).unwrap_or(0);
-        let given = self.trace.frames(count);
+        let given = self.trace.frames(self.frames());
         let expected = oracle.frames(moment, after, self.suspect.depth);
         Some(contradicted::frames(
             self.world,
@@ -355,8 +364,11 @@ impl Examiner<'_> {
         registers: &Registers,
         jvm: &str,
     ) -> Result<Ground<'static>, String> {
-        if !matches!(self.suspect.outcome, WalkOutcome::Fault(_)) {
-            return Err("a capsule holds a fault, and this is none".to_owned());
+        if !matches!(
+            self.suspect.outcome,
+            WalkOutcome::Fault(_) | WalkOutcome::WrongFrames(_)
+        ) {
+            return Err("a capsule holds a fault or frames, and this is neither".to_owned());
         }
         let wanted = Wanted {
             registers: *registers,
@@ -373,7 +385,7 @@ impl Examiner<'_> {
         let walked = moment.walk(self.walker, untouched, depth, &mut self.control)?;
         match walked.ended {
             Ended::Returned(code) => Some(code.0),
-            Ended::Overran(_) | Ended::Faulted => None,
+            Ended::Overran(_) | Ended::Broke(..) | Ended::Faulted => None,
         }
     }
 

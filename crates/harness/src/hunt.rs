@@ -204,7 +204,8 @@ impl Hunt {
             None => self.open(moment, world, walker, batch, &suspect),
         };
         self.sites.insert(names::site(&outcome), case);
-        self.recovered = true;
+        // Wrong frames come of a walk that returned: nothing was skipped.
+        self.recovered |= !matches!(outcome, WalkOutcome::WrongFrames(_));
         if self.running() >= COPIES {
             return;
         }

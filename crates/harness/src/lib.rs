@@ -13,6 +13,7 @@ mod chosen;
 pub mod classify;
 pub mod compared;
 mod contradicted;
+mod counted;
 mod describe;
 mod error;
 mod examine;
@@ -32,6 +33,7 @@ mod needed;
 pub mod one_core;
 mod oom;
 pub mod oracle;
+mod plugin;
 mod progress;
 mod remote;
 mod replay;
@@ -48,7 +50,8 @@ pub mod walks;
 mod watch;
 pub mod world;
 
-pub use chosen::{WalkerChoice, walkers_of};
+pub use chosen::{WalkerChoice, is_at_hand, walkers_of};
+pub use counted::Counts;
 pub use error::HarnessError;
 pub use replay::quoted;
 pub use session::{

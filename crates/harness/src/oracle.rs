@@ -19,7 +19,7 @@ use walkfuzz_walkers::{
 };
 
 use crate::classify::Classifier;
-use crate::compared::Plain;
+use crate::counted::Plain;
 
 /// A walker beside the walker under test.
 pub struct Oracle {
@@ -264,7 +264,9 @@ pub(crate) fn walk(
     match moment.walk(walker, registers, depth, trace) {
         Some(walked) => match walked.ended {
             Ended::Returned(code) if code.0 <= depth => Plain::Returned(code.0),
-            Ended::Returned(_) | Ended::Overran(_) | Ended::Faulted => Plain::Broke,
+            Ended::Returned(_) | Ended::Overran(_) | Ended::Broke(..) | Ended::Faulted => {
+                Plain::Broke
+            }
         },
         None => Plain::Broke,
     }

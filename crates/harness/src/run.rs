@@ -1,5 +1,6 @@
 //! The run folder of a session, and the facts that stand in it.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use jiff::Timestamp;
@@ -65,7 +66,15 @@ pub(crate) fn facts(
         collector,
         options: jvm.arguments().to_vec(),
     };
-    facts_of(settings, jvm, walker.name(), walker.generation(), arguments)
+    let mut facts = facts_of(settings, jvm, walker.name(), walker.generation(), arguments);
+    for info in &mut facts.walkers {
+        if let Some(version) = walker.version() {
+            version.clone_into(&mut info.version);
+        }
+    }
+    let names = walker.code_names().iter();
+    facts.code_names = names.map(|(code, name)| (code.0, name.clone())).collect();
+    facts
 }
 
 pub(crate) fn facts_of(
@@ -89,6 +98,7 @@ pub(crate) fn facts_of(
         started: Timestamp::now(),
         finished: None,
         walkers: vec![walker],
+        code_names: BTreeMap::new(),
         oracle: settings.oracle.map(|oracle| oracle.name().to_owned()),
         jvm,
         machine: machine(),

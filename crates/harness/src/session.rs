@@ -19,7 +19,7 @@ use walkfuzz_context::codec::MAX_BATCH_BYTES;
 use walkfuzz_context::generate::blind;
 use walkfuzz_context::{Arch, Batch, WalkMode};
 use walkfuzz_coverage::{Domain, Feedback};
-use walkfuzz_engine::{Engine, Frozen, Live, Request, Shared, Step};
+use walkfuzz_engine::{Engine, Frozen, Request, Shared, Step};
 use walkfuzz_jvm::Jvm;
 use walkfuzz_record::{Counter, Lane, Recorder, RunFolder, WalkOutcome, WalkerId};
 use walkfuzz_walkers::{Agct, TraceBuffer, Walker};
@@ -30,6 +30,7 @@ use crate::error::HarnessError;
 use crate::feedback;
 use crate::hunt::Hunt;
 use crate::names::Names;
+use crate::oracle::Oracle;
 use crate::progress::Progress;
 use crate::remote;
 use crate::run;
@@ -117,15 +118,14 @@ impl Session {
         run: Option<RunFolder>,
     ) -> Result<Self, HarnessError> {
         let choice = Settings::from_environment()?.walker;
-        Self::start_with(
-            mode,
-            arguments,
-            run,
-            |agct, jvm, world, live| match choice {
-                WalkerChoice::RemoteRunning => remote::walker(jvm, world, live),
-                WalkerChoice::Agct | WalkerChoice::Reference => choice.make(agct, world),
-            },
-        )
+        Self::start_with(mode, arguments, run, |subject| match choice {
+            WalkerChoice::RemoteRunning => {
+                remote::walker(&subject.jvm, &mut subject.world, &mut subject.live)
+            }
+            WalkerChoice::Agct | WalkerChoice::Reference | WalkerChoice::Plugin(_) => {
+                choice.make(subject)
+            }
+        })
     }
 
     /// [`start`](Self::start) with another walker, made from the JVM's own: one with a planted fault, say. The run's facts and findings
@@ -139,14 +139,14 @@ impl Session {
         run: Option<RunFolder>,
         walker: impl FnOnce(Agct) -> Box<dyn Walker>,
     ) -> Result<Self, HarnessError> {
-        Self::start_with(mode, arguments, run, |agct, _, _, _| Ok(walker(agct)))
+        Self::start_with(mode, arguments, run, |subject| Ok(walker(subject.agct)))
     }
 
     fn start_with(
         mode: Mode,
         arguments: &[String],
         run: Option<RunFolder>,
-        walker: impl FnOnce(Agct, &Jvm, &mut World, &mut Live) -> Result<Box<dyn Walker>, HarnessError>,
+        walker: impl FnOnce(&mut Subject) -> Result<Box<dyn Walker>, HarnessError>,
     ) -> Result<Self, HarnessError> {
         let mut settings = Settings::from_environment()?;
         if mode == Mode::Survey {
@@ -163,19 +163,23 @@ impl Session {
             Some(run) => run,
             None => run::create(&settings, &options, arguments)?,
         });
+        let mut subject = start::start(&settings, options, run.path())?;
+        let walker = walker(&mut subject)?;
+        let oracle = settings
+            .oracle
+            .map(|oracle| chosen::oracle(oracle, &subject))
+            .transpose()?;
         let Subject {
             jvm,
             guard: _,
             mut world,
-            mut live,
-            agct,
+            live,
+            agct: _,
             mut timings,
-        } = start::start(&settings, options, run.path())?;
-        let walker = walker(agct, &jvm, &mut world, &mut live)?;
-        world.oracle = settings
-            .oracle
-            .map(|oracle| chosen::oracle(oracle, agct, &world))
-            .transpose()?;
+        } = subject;
+        // Walkers may have come from libraries.
+        world.modules.refresh()?;
+        world.oracle = oracle;
         let mut facts = run::facts(&settings, &jvm, &*walker, arguments);
         if let Ok(known) = run.facts() {
             // Said by whoever made the folder; this process may be a later one of the same run.
@@ -210,11 +214,12 @@ impl Session {
             source,
         })?;
         let progress = Progress::new(mode, &facts, &timings);
+        let oracle = world.oracle.as_ref().map(Oracle::name);
         let hunt = Hunt::new(
             Arc::clone(&run),
             facts,
             settings.engine,
-            Names::new(world.assert_poison).with_oracle(settings.oracle.map(WalkerChoice::name)),
+            Names::new(world.assert_poison).with_oracle(oracle),
         );
         let tears = world.walk_mode == WalkMode::OtherThreadRunning;
         Ok(Self {

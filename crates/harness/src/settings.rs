@@ -78,12 +78,12 @@ pub const VARIABLES: [(&str, &str, &str); 16] = [
     (
         "WALKFUZZ_WALKER",
         "agct",
-        "the code under test: agct (AsyncGetCallTrace), reference (walkfuzz's own walker) or agct-remote-running (AsyncGetCallTrace from another thread)",
+        "the code under test: agct (AsyncGetCallTrace), reference (walkfuzz's own walker), agct-remote-running (AsyncGetCallTrace from another thread) or the path of a library with a walker",
     ),
     (
         "WALKFUZZ_ORACLE",
         "none",
-        "a second walker that judges the frames of the first: none, agct or reference",
+        "a second walker that judges the frames of the first: none, agct, reference or the path of a library",
     ),
     ("WALKFUZZ_STRICT", "0", "1: abort at the first finding"),
     (

@@ -207,30 +207,38 @@ impl World {
         })
     }
 
+    /// From the lowest to the highest address of the reserved code cache.
+    ///
+    /// # Errors
+    /// The tables show none.
+    pub(crate) fn code_cache(&self) -> Result<std::ops::Range<u64>, HarnessError> {
+        let heaps = &self.code.cache().heaps;
+        let low = heaps
+            .iter()
+            .map(|heap| heap.reserved.start.0)
+            .min()
+            .ok_or_else(|| HarnessError::VmStructs("the tables lack a code heap".into()))?;
+        let high = heaps
+            .iter()
+            .map(|heap| heap.reserved.end.0)
+            .max()
+            .unwrap_or(low);
+        Ok(low..high)
+    }
+
     /// What a sample must satisfy to be held.
     ///
     /// # Errors
     /// A missing entry of HotSpot's tables.
     pub fn filter(&self) -> Result<Filter, HarnessError> {
         let missing = |what: &str| HarnessError::VmStructs(format!("the tables lack {what}"));
-        let heaps = &self.code.cache().heaps;
-        let low = heaps
-            .iter()
-            .map(|heap| heap.reserved.start.0)
-            .min()
-            .ok_or_else(|| missing("a code heap"))?;
-        let high = heaps
-            .iter()
-            .map(|heap| heap.reserved.end.0)
-            .max()
-            .unwrap_or(low);
         let tables = self.hotspot.tables();
         let state = tables
             .field("JavaThread", "_thread_state")
             .ok_or_else(|| missing("JavaThread::_thread_state"))?;
         let in_java = tables.constant("_thread_in_Java").unwrap_or(8);
         Ok(Filter {
-            code: low..high,
+            code: self.code_cache()?,
             thread_state_offset: state.offset,
             in_java: in_java as u32,
         })

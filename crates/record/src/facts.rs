@@ -2,6 +2,8 @@
 //!
 //! Contract: plain serialisable values. docs/record-schema.md describes each field; a test compares.
 
+use std::collections::BTreeMap;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -55,6 +57,9 @@ pub struct RunFacts {
     pub finished: Option<Timestamp>,
     /// The walkers.
     pub walkers: Vec<WalkerInfo>,
+    /// What a plug-in calls its codes; those of other walkers have their names from their generation.
+    #[serde(default)]
+    pub code_names: BTreeMap<i32, String>,
     /// The walker that judged their frames.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub oracle: Option<String>,

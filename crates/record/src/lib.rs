@@ -11,6 +11,7 @@
 //! The formats are public: docs/record-schema.md.
 
 pub mod buckets;
+pub mod code_names;
 pub mod codes;
 pub mod contradiction;
 pub mod error;

@@ -29,12 +29,26 @@ pub enum Breach {
     Canary,
     /// It allocated.
     Allocation,
-    /// It took a lock, or left one held.
+    /// It took a lock, and gave it back.
     Lock,
     /// It returned more frames than it was asked for.
     Depth,
     /// It left the signal mask or the alternate stack changed.
     SignalState,
+    /// It left a lock held.
+    LockHeld,
+}
+
+impl Breach {
+    /// Every breach, in the order of its numbers in mapped files.
+    pub const ALL: [Breach; 6] = [
+        Breach::Canary,
+        Breach::Allocation,
+        Breach::Lock,
+        Breach::Depth,
+        Breach::SignalState,
+        Breach::LockHeld,
+    ];
 }
 
 /// What came of one walk. Near misses are no outcome: a walk can have many and still give frames.
@@ -208,6 +222,13 @@ mod tests {
             WalkOutcome::from_num_frames(i32::MIN),
             WalkOutcome::Error(Code(i32::MIN))
         );
+    }
+
+    #[test]
+    fn breaches_stand_in_the_order_of_their_numbers() {
+        for (number, breach) in Breach::ALL.into_iter().enumerate() {
+            assert_eq!(breach as usize, number);
+        }
     }
 
     #[test]

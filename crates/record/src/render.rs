@@ -109,7 +109,7 @@ fn oracle(summary: &Summary) -> Option<String> {
     let oracle = &summary.oracle;
     (oracle.compared != 0).then(|| {
         format!(
-            "oracle    {} walks compared: agree {}, cut short {}, unproven {}, wrong {}",
+            "oracle    {} compared: agree {}, cut short {}, unproven {}, wrong {}",
             count(oracle.compared),
             percent(oracle.agreed, oracle.compared),
             count(oracle.prefixes),

@@ -86,7 +86,7 @@ impl Summary {
             walker_seconds: totals.walker_seconds,
             depth_frames: Quantiles::of(&both.depth_histogram()),
             latency_ns: Quantiles::of(&totals.latency()),
-            outcomes: outcomes(totals),
+            outcomes: outcomes(totals, &facts.code_names),
             bugs,
             robustness,
             synthetic,
@@ -263,7 +263,8 @@ fn engine(totals: &Totals) -> EngineCounts {
     }
 }
 
-fn outcomes(totals: &Totals) -> Vec<OutcomeRow> {
+/// `own` is what a plug-in calls its codes.
+fn outcomes(totals: &Totals, own: &BTreeMap<i32, String>) -> Vec<OutcomeRow> {
     let mut codes: BTreeMap<(Generation, Code), [u64; 2]> = BTreeMap::new();
     for (place, perturbed) in [false, true].into_iter().enumerate() {
         for (key, count) in totals.codes(perturbed) {
@@ -272,12 +273,18 @@ fn outcomes(totals: &Totals) -> Vec<OutcomeRow> {
             }
         }
     }
+    let name = |generation, code: Code| {
+        let own = own
+            .get(&code.0)
+            .filter(|_| generation == Generation::Plugin);
+        own.map_or_else(|| code_name(generation, code).to_owned(), String::clone)
+    };
     let coded = codes
         .into_iter()
         .map(|((generation, code), [untouched, perturbed])| OutcomeRow {
             generation: Some(generation),
             code: Some(code.0),
-            name: code_name(generation, code).to_owned(),
+            name: name(generation, code),
             untouched,
             perturbed,
         });

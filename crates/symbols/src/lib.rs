@@ -27,7 +27,7 @@ pub use modules::{Module, Modules, SymbolisedPc};
 pub use name::{demangle, short_name};
 pub use safefetch::{SafeFetchSite, safefetch_sites};
 pub use table::{Symbol, SymbolTable};
-pub use unwind::{FRAME_LIMIT, unwind};
+pub use unwind::{FRAME_LIMIT, unwind, unwind_tables};
 
 /// What this crate's functions return.
 pub type Result<T, E = Error> = std::result::Result<T, E>;

@@ -98,7 +98,7 @@ where
         }
         if !known.contains(&module.base) {
             known.push(module.base);
-            if let Some(module) = sections(module) {
+            if let Some(module) = unwind_tables(module) {
                 unwinder.add_module(module);
             }
         }
@@ -119,8 +119,9 @@ where
     found
 }
 
-/// A module's tables, read from its file.
-fn sections(module: &Module) -> Option<framehop::Module<Vec<u8>>> {
+/// A module's unwind tables, read from its file, for a framehop unwinder.
+#[must_use]
+pub fn unwind_tables(module: &Module) -> Option<framehop::Module<Vec<u8>>> {
     let table = module.table()?;
     let data = |name: &str| {
         let range = table.section(name)?;

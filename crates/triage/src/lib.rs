@@ -7,6 +7,7 @@
 pub mod corpus;
 pub mod crash_plan;
 pub mod dedupe;
+mod disagreement;
 pub mod hs_err;
 pub mod interval;
 pub mod known_issues;

@@ -165,9 +165,6 @@ impl FromStr for Kind {
     }
 }
 
-/// How a detail of wrong frames ends, behind the name of the walker that says so.
-const DISAGREES: &str = " disagrees";
-
 /// What makes two findings the same. The [module](self) says why.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
@@ -221,25 +218,6 @@ impl Signature {
     pub fn with_detail(mut self, detail: impl Into<String>) -> Self {
         self.detail = Some(detail.into()).filter(|detail| !detail.is_empty());
         self
-    }
-
-    /// What a detail of wrong frames says; `why` they are wrong is there where that is known.
-    #[must_use]
-    pub fn disagreement(oracle: &str, why: Option<&str>) -> String {
-        match why {
-            Some(why) => format!("{why}, {oracle}{DISAGREES}"),
-            None => format!("{oracle}{DISAGREES}"),
-        }
-    }
-
-    /// Of wrong frames: the walker that says so.
-    #[must_use]
-    pub fn oracle(&self) -> Option<&str> {
-        let said = self
-            .detail
-            .as_deref()
-            .filter(|_| self.kind == Kind::WrongFrames)?;
-        said.strip_suffix(DISAGREES)?.rsplit(", ").next()
     }
 
     /// The hash of the text form.

@@ -9,6 +9,7 @@ mod agreement;
 #[cfg(test)]
 mod example;
 mod known;
+mod plugin;
 mod reference;
 mod remote;
 mod request;
@@ -20,6 +21,8 @@ mod walker;
 pub use agct::Agct;
 pub use agreement::{Agreement, Voice, compare, contradiction};
 pub use known::{Explainer, Referee, as_interrupted, known_difference};
+pub use plugin::abi as plugin_abi;
+pub use plugin::{Facts, Library, Plugin, PluginError, PluginPath};
 pub use reference::ReferenceWalker;
 pub use remote::{NoSuchThread, Remote, RemoteError, RemoteFacts, RemoteMode};
 pub use request::{ExtensionCall, RequestStackTrace};

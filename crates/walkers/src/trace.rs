@@ -1,5 +1,10 @@
 //! The buffer that a walker writes frames into, with a canary behind the last frame it may write.
 
+use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
+
+use walkfuzz_record::Breach;
+
+use crate::plugin::PluginCall;
 use crate::remote::Errand;
 
 /// The most frames that one walk may ask for.
@@ -41,6 +46,10 @@ pub struct TraceBuffer {
     pub trace: CallTrace,
     pub(crate) frames: [Frame; MAX_DEPTH + 1],
     pub(crate) depth: usize,
+    /// What a call of a library needs beside the guard's three arguments.
+    pub(crate) plugin: Option<PluginCall>,
+    /// What was noticed in the walk: 0, or a breach's number and 1. Atomic, because it is written through the call's pointer.
+    noted: AtomicU32,
     /// Of a walker that passes for another thread.
     pub(crate) errand: Option<Errand>,
 }
@@ -60,6 +69,8 @@ impl TraceBuffer {
             },
             frames: [Frame::default(); MAX_DEPTH + 1],
             depth: 0,
+            plugin: None,
+            noted: AtomicU32::new(0),
             errand: None,
         })
     }
@@ -69,6 +80,7 @@ impl TraceBuffer {
     pub fn reset(&mut self, depth: i32) -> i32 {
         let depth = usize::try_from(depth).unwrap_or(0).clamp(1, MAX_DEPTH);
         self.depth = depth;
+        self.noted.store(0, Relaxed);
         self.errand = None;
         self.trace = CallTrace {
             env: std::ptr::null_mut(),
@@ -88,6 +100,23 @@ impl TraceBuffer {
         self.frames
             .get(self.depth)
             .is_some_and(|frame| *frame == CANARY)
+    }
+
+    /// Remembers how the walk broke its contract.
+    #[inline]
+    pub(crate) fn note(&self, breach: Option<Breach>) {
+        self.noted
+            .store(breach.map_or(0, |breach| breach as u32 + 1), Relaxed);
+    }
+
+    /// How the walk broke its contract, if that was noticed while it ran.
+    #[inline]
+    #[must_use]
+    pub fn breach(&self) -> Option<Breach> {
+        match self.noted.load(Relaxed) {
+            0 => None,
+            noted => Breach::ALL.get(noted as usize - 1).copied(),
+        }
     }
 
     /// The first `count` frames (at most as many as the walk was allowed to write).

@@ -16,6 +16,8 @@ pub enum Ended {
     Returned(Code),
     /// It wrote behind the last frame that it was allowed to write.
     Overran(Code),
+    /// It returned, and was seen to break its contract while it ran.
+    Broke(Breach, Code),
     /// It faulted, or hung and was ended.
     Faulted,
 }
@@ -39,6 +41,8 @@ impl Walked {
         match self.ended {
             Ended::Returned(code) if code.0 > depth => WalkOutcome::Breach(Breach::Depth),
             Ended::Returned(code) => WalkOutcome::from_num_frames(code.0),
+            Ended::Broke(breach, code) if code.0 <= depth => WalkOutcome::Breach(breach),
+            Ended::Broke(..) => WalkOutcome::Breach(Breach::Depth),
             Ended::Overran(_) => WalkOutcome::Breach(Breach::Canary),
             Ended::Faulted => match fault.kind {
                 FaultKind::Hang => WalkOutcome::Hang,
@@ -125,9 +129,10 @@ pub unsafe fn walk_bare(
 
 #[inline]
 fn returned(walker: &(impl Walker + ?Sized), trace: &TraceBuffer) -> Ended {
-    if trace.canary_intact() {
-        Ended::Returned(walker.finish(trace))
-    } else {
-        Ended::Overran(walker.finish(trace))
+    let code = walker.finish(trace);
+    match trace.breach() {
+        _ if !trace.canary_intact() => Ended::Overran(code),
+        Some(breach) => Ended::Broke(breach, code),
+        None => Ended::Returned(code),
     }
 }

@@ -65,6 +65,16 @@ pub trait Walker: Send + Sync {
     /// Whose codes it speaks.
     fn generation(&self) -> Generation;
 
+    /// Names of codes that are the walker's own, for reports: only walkers of [`Generation::Plugin`] have some.
+    fn code_names(&self) -> &[(Code, String)] {
+        &[]
+    }
+
+    /// Its version; `None` for a walker that is part of the JVM and has the JVM's.
+    fn version(&self) -> Option<&str> {
+        None
+    }
+
     /// Prepares one call that walks `thread` from `start` into `trace`, or `None` when this walker cannot begin there.
     fn prepare(
         &self,

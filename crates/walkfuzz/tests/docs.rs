@@ -66,8 +66,16 @@ fn variables(text: &str) -> BTreeSet<String> {
             let rest = &text[at..];
             rest[..rest.find(|c| !is_part(c)).unwrap_or(rest.len())].to_owned()
         })
-        .filter(|name| name != "WALKFUZZ_")
+        .filter(|name| name != "WALKFUZZ_" && !is_macro(name))
         .collect()
+}
+
+/// Whether the header for other people's walkers defines it: no variable of the environment.
+fn is_macro(name: &str) -> bool {
+    let mut defined = include_str!("../../walkers/include/walkfuzz_walker.h")
+        .lines()
+        .filter_map(|line| line.strip_prefix("#define ")?.split_whitespace().next());
+    defined.any(|defined| defined == name)
 }
 
 /// Files below a folder, without what builds leave there.

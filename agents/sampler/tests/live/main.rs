@@ -3,8 +3,11 @@
 
 mod attaching;
 mod clocks;
+#[path = "../../../../plugins/compile.rs"]
+mod compile;
 mod faults;
 mod jvms;
+mod plugins;
 mod refusals;
 mod remote;
 mod sampling;

@@ -118,7 +118,7 @@ fn walking_from_outside_begins_and_ends_again_and_again_in_a_running_jvm() {
         };
         let (mut child, pid) = run.start();
         let modes = ["agct-remote-running", "agct-remote-env", "agct-remote-tid"];
-        for (round, walker) in modes.iter().cycle().take(6).enumerate() {
+        for (round, walker) in modes.iter().cycle().take(4).enumerate() {
             let path = run.record_path().with_extension(round.to_string());
             let options = format!(
                 "record={},walker={walker},interval=300us,churn=20ms",

@@ -12,8 +12,9 @@ use walkfuzz_vmstructs::Tid;
 use walkfuzz_walkers::{Agreement, Explainer, TraceBuffer, Walker, compare, contradiction};
 
 use crate::chosen;
-use crate::compared::{Comparison, Counts, Example, Plain};
+use crate::compared::{Comparison, Example};
 use crate::contradicted;
+use crate::counted::{Counts, Plain};
 use crate::describe::code_at;
 use crate::error::HarnessError;
 use crate::natural_states::natural_states;
@@ -267,7 +268,7 @@ impl Pair<'_> {
     fn explain(
         &mut self,
         moment: &Moment,
-        world: &World,
+        world: &mut World,
         registers: &Registers,
         perturbation: &Perturbation,
         walks: [Plain; 2],
@@ -291,6 +292,10 @@ impl Pair<'_> {
         };
         if !wanted {
             return;
+        }
+        if world.code.blob(Address(registers.pc().0)).is_none() {
+            // Compiled since the last survey.
+            world.look_at_code_again(Tid(moment.thread.tid));
         }
         let mut found = contradiction(first, second, at);
         found.known = known;

@@ -86,7 +86,7 @@ fn frames(moment: &mut Moment, walker: &dyn Walker, trace: &mut TraceBuffer) -> 
     match moment.walk(walker, &untouched, DEPTH, trace) {
         Some(walked) => match walked.ended {
             Ended::Returned(code) => u64::try_from(code.0).unwrap_or(0),
-            Ended::Overran(_) | Ended::Faulted => 0,
+            Ended::Overran(_) | Ended::Broke(..) | Ended::Faulted => 0,
         },
         None => 0,
     }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use walkfuzz_capsule::{Capsule, Outcome, Puppet};
 use walkfuzz_context::generate::blind;
 use walkfuzz_context::{Arch, Batch, Perturbation};
 use walkfuzz_harness::{Mode, Session};
@@ -47,6 +48,22 @@ fn print_oracle(summary: &Summary) {
         "note: {} walks compared: {} agree, {} are cut short, {} unproven, {} wrong",
         oracle.compared, oracle.agreed, oracle.prefixes, oracle.unproven, oracle.wrong
     );
+}
+
+/// Whether its walk is in a capsule, and gives the same wrong frames whenever it is walked again.
+fn is_kept(session: &Session, finding: &Finding) -> bool {
+    let Some(path) = &finding.capsule.path else {
+        return false;
+    };
+    let capsule = Capsule::read(&session.run_folder().path().join(path)).unwrap();
+    let Outcome::Frames(frames) = capsule.facts.expected else {
+        return false;
+    };
+    let mut puppet = Puppet::new(&capsule).unwrap();
+    (0..20).all(|_| {
+        let ended = puppet.walk().unwrap();
+        frames.frames > 0 && capsule.facts.expected.differences(&ended).is_empty()
+    })
 }
 
 fn is_tried(finding: &Finding) -> bool {
@@ -116,6 +133,7 @@ pub(crate) fn wrong_frames() {
     assert!(row.is_some_and(|row| row.perturbed > 1), "{summary:?}");
     assert!(summary.oracle.agreed > 100, "{:?}", summary.oracle);
     for finding in [moved, missing] {
+        assert!(is_kept(&session, finding), "{:?}", finding.capsule);
         assert!(
             finding
                 .commands

@@ -10,11 +10,15 @@
 )]
 
 mod allocations;
+mod compared;
+#[path = "../../../../plugins/compile.rs"]
+mod compile;
 mod engines;
 mod findings;
 mod jdks;
 mod judged;
 mod planted;
+mod plugins;
 mod processes;
 mod runner;
 mod sessions;
@@ -54,6 +58,12 @@ const CASES: &[Case] = &[
     Case::new("reference", judged::reference).with("WALKFUZZ_WALKER", "reference"),
     Case::new("from_outside", sessions::from_outside)
         .with("WALKFUZZ_WALKER", "agct-remote-running"),
+    Case::new("compared", compared::compared)
+        .collectors(Z)
+        .with("WALKFUZZ_ORACLE", "reference"),
+    Case::new("compared_liar", compared::compared_liar)
+        .once()
+        .with("WALKFUZZ_ORACLE", "reference"),
     Case::new("traced", findings::traced),
     Case::new("healthy", findings::healthy),
     Case::new("strict", findings::strict).once(),
@@ -70,6 +80,23 @@ const CASES: &[Case] = &[
     Case::new("aborts", processes::aborts).once(),
     Case::new("crash_log", processes::crash_log),
     Case::new("killed_in_walk", processes::killed_in_walk).once(),
+    Case::new("mutant_none", plugins::no_mutant),
+    Case::new("mutant_unchecked_fp", plugins::unchecked_fp),
+    Case::new("mutant_beyond_stack", plugins::beyond_stack),
+    Case::new("mutant_stale_sp", plugins::stale_sp),
+    Case::new("mutant_cycle", plugins::cycle).with("WALKFUZZ_HANG_MS", "40"),
+    Case::new("mutant_more_than_depth", plugins::more_than_depth),
+    Case::new("mutant_behind_frames", plugins::behind_frames),
+    Case::new("mutant_allocates", plugins::allocates),
+    Case::new("mutant_leaves_lock", plugins::leaves_lock),
+    Case::new("mutant_wrong_bci", plugins::wrong_bci).with("WALKFUZZ_ORACLE", "agct"),
+    Case::new("mutant_off_by_one_inlined", plugins::off_by_one_inlined)
+        .with("WALKFUZZ_ORACLE", "agct"),
+    Case::new("mutant_skips_at_stub", plugins::skips_at_stub).with("WALKFUZZ_ORACLE", "agct"),
+    Case::new("mutant_after_recovery", plugins::after_recovery).with("WALKFUZZ_ORACLE", "agct"),
+    Case::new("mutant_none_of_agct", plugins::no_mutant_of_agct).with("WALKFUZZ_ORACLE", "agct"),
+    Case::new("example_in_c", plugins::example_in_c),
+    Case::new("example_in_rust", plugins::example_in_rust),
     Case::new("killed_between_walks", processes::killed_between_walks).once(),
 ];
 

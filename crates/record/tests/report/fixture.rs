@@ -61,6 +61,7 @@ pub(crate) fn facts() -> RunFacts {
         started: at(0),
         finished: Some(at(60)),
         walkers: vec![agct()],
+        code_names: [(-4, "four below".to_owned())].into(),
         oracle: None,
         jvm: jvm(),
         machine: machine(),

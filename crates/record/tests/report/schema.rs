@@ -22,9 +22,15 @@ fn docs() -> String {
 /// The paths of all leaves: `site.function`, `commands[]`.
 fn paths(value: &Value, prefix: &str, into: &mut BTreeSet<String>) {
     match value {
-        // Names of registers are data.
+        // Names of registers and numbers of codes are data.
         Value::Object(_)
-            if ["registers.before", "registers.after", "registers.meanings"].contains(&prefix) =>
+            if [
+                "registers.before",
+                "registers.after",
+                "registers.meanings",
+                "code_names",
+            ]
+            .contains(&prefix) =>
         {
             into.insert(prefix.to_owned());
         }

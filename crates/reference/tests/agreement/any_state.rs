@@ -10,10 +10,12 @@ use walkfuzz_guard::read_registers;
 use walkfuzz_harness::world::World;
 use walkfuzz_reference::{CheckedMemory, End, Reference, ReferenceFrame, Thread, Walk};
 use walkfuzz_vmstructs::{JavaThread, java_threads};
-use walkfuzz_walkers::{Agct, Ended, Start, ThreadHandle, TraceBuffer, Walker as _, walk_bare};
+use walkfuzz_walkers::{
+    Agct, Ended, Start, ThreadHandle, TraceBuffer, Walker as _, as_interrupted, walk_bare,
+};
 
 use crate::Options;
-use crate::tally::{Pair, Tally, as_interrupted};
+use crate::tally::{Pair, Tally};
 
 const DEPTH: usize = 1024;
 
@@ -162,6 +164,7 @@ pub(crate) fn run(
                 tally.add(
                     world,
                     &Pair {
+                        reference: &order.reference,
                         registers: &order.registers,
                         thread: facts,
                         code: order.code,

@@ -4,11 +4,10 @@ use walkfuzz_context::Address;
 use walkfuzz_engine::{Ended, Engine, Live, Moment, Request, Step};
 use walkfuzz_harness::world::World;
 use walkfuzz_reference::{CheckedMemory, Reference, ReferenceFrame};
-use walkfuzz_walkers::{Agct, TraceBuffer};
+use walkfuzz_walkers::{Agct, TraceBuffer, as_interrupted};
 
 use crate::Options;
-use crate::compare;
-use crate::tally::{Pair, Tally, as_interrupted};
+use crate::tally::{Pair, Tally};
 
 const DEPTH: usize = 1024;
 /// The reference has frames without methods as well.
@@ -67,6 +66,7 @@ impl Bench<'_> {
         self.tally.add(
             self.world,
             &Pair {
+                reference: self.reference,
                 registers: &registers,
                 thread: &thread,
                 code,
@@ -105,7 +105,6 @@ fn bench<'a>(
     reference: &'a Reference,
     options: &Options,
 ) -> Bench<'a> {
-    compare::check();
     Bench {
         world,
         agct,

@@ -13,7 +13,6 @@
 )]
 
 mod any_state;
-mod compare;
 mod held;
 mod lacking;
 mod robust;

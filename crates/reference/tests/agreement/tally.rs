@@ -4,17 +4,16 @@ use std::collections::BTreeMap;
 
 use walkfuzz_context::{Address, Registers};
 use walkfuzz_harness::world::World;
-use walkfuzz_reference::{
-    Anchor, CheckedMemory, FrameKind, Reference, ReferenceFrame, Thread, Walk,
-};
+use walkfuzz_record::KnownDifference;
+use walkfuzz_reference::{CheckedMemory, Reference, ReferenceFrame, Thread, Walk};
 use walkfuzz_vmstructs::{CodeCache, CodeMap, method_name};
-use walkfuzz_walkers::Frame;
+use walkfuzz_walkers::{Agreement, Frame, Referee, Voice, compare, known_difference};
 
 use crate::MUST_AGREE;
-use crate::compare::{Relation, compare, java};
 
 /// Both walks of one context.
 pub(crate) struct Pair<'a> {
+    pub(crate) reference: &'a Reference,
     pub(crate) registers: &'a Registers,
     pub(crate) thread: &'a Thread,
     /// What AsyncGetCallTrace returned; `None` for a fault.
@@ -23,36 +22,36 @@ pub(crate) struct Pair<'a> {
     pub(crate) methods: &'a [Address],
     pub(crate) walk: Walk,
     pub(crate) frames: &'a [ReferenceFrame],
-    /// The reference's frames if the first Java frame's pc were one that a signal interrupted: see [`as_interrupted`].
+    /// The reference's frames if the first Java frame's pc were one that a signal interrupted: see `as_interrupted`.
     pub(crate) interrupted: &'a [ReferenceFrame],
     pub(crate) depth: usize,
 }
 
-/// Walks again from the first Java frame, as if its pc were any instruction and no return address. AsyncGetCallTrace takes it for that
-/// (forte.cpp, `is_decipherable_compiled_frame`), also where a stub or a C++ leaf has been called from there. Signal-safe.
-pub(crate) fn as_interrupted(
-    reference: &Reference,
-    thread: &Thread,
-    registers: &Registers,
-    frames: &[ReferenceFrame],
-    again: &mut [ReferenceFrame],
-) -> usize {
-    let Some(first) = java(frames).next() else {
-        return 0;
-    };
-    let thread = Thread {
-        anchor: Anchor::default(),
-        in_java: true,
-        ..*thread
-    };
-    let mut registers = *registers;
-    let arch = registers.arch;
-    registers.set(arch.pc(), first.pc.0);
-    registers.set(arch.sp(), first.sp.0);
-    registers.set(arch.fp(), first.fp.0);
-    reference
-        .walk(&CheckedMemory, &thread, &registers, again)
-        .frames
+/// Frames of the reference that belong to Java methods.
+pub(crate) fn java(frames: &[ReferenceFrame]) -> impl Iterator<Item = &ReferenceFrame> {
+    frames.iter().filter(|frame| frame.kind.has_method())
+}
+
+/// AsyncGetCallTrace's frames with `Method*`s in the place of their ids. A method that has never had an id has none in a handler.
+fn given(pair: &Pair<'_>) -> Vec<Frame> {
+    let frames = pair.agct.iter().zip(pair.methods);
+    frames
+        .map(|(frame, method)| Frame {
+            bci: frame.bci,
+            method: method.0,
+        })
+        .collect()
+}
+
+/// The reference's, as many as were asked for.
+fn own(pair: &Pair<'_>) -> Vec<Frame> {
+    let frames = java(pair.frames).take(pair.depth);
+    frames
+        .map(|frame| Frame {
+            bci: frame.bci,
+            method: frame.method.0,
+        })
+        .collect()
 }
 
 struct Class {
@@ -104,12 +103,22 @@ impl Tally {
         }
         self.with_frames += 1;
         self.frames += pair.agct.len() as u64;
-        let relation = compare(pair.agct, pair.methods, pair.frames, pair.depth);
-        if relation == Relation::Equal {
+        let given = given(pair);
+        let relation = compare(&given, &own(pair));
+        if relation == Agreement::Agree {
             self.equal += 1;
             return;
         }
-        let (name, is_explained) = self.class(world, pair, relation);
+        let referee = Referee {
+            registers: pair.registers,
+            thread: pair.thread,
+            frames: pair.frames,
+            interrupted: pair.interrupted,
+        };
+        let known = known_difference(&given, &referee, pair.depth, |at| {
+            pair.reference.blob_at(&CheckedMemory, at)
+        });
+        let (name, is_explained) = self.class(world, pair, relation, known);
         let class = self.classes.entry(name).or_insert(Class {
             count: 0,
             is_explained,
@@ -158,44 +167,31 @@ impl Tally {
         }
     }
 
-    fn class(&mut self, world: &World, pair: &Pair<'_>, relation: Relation) -> (String, bool) {
+    fn class(
+        &mut self,
+        world: &World,
+        pair: &Pair<'_>,
+        relation: Agreement,
+        known: Option<KnownDifference>,
+    ) -> (String, bool) {
         let top = if pair.thread.in_java {
             self.describe(world, pair.registers.pc().0)
         } else {
             "anchor".to_owned()
         };
+        if let Some(known) = known {
+            return (format!("{}; pc in {top}", known.words()), true);
+        }
         let (what, index) = match relation {
-            Relation::Equal => ("equal", 0),
-            Relation::Bci(index) => ("bci differs", index),
-            Relation::AgctEndsEarlier(index) => ("AGCT ends earlier", index),
-            Relation::ReferenceEndsEarlier(index) => ("reference ends earlier", index),
-            Relation::Method(index) => ("method differs", index),
+            Agreement::Prefix {
+                shorter: Voice::First,
+                frames,
+            } => ("AGCT ends earlier", frames),
+            Agreement::Prefix { frames, .. } => ("reference ends earlier", frames),
+            Agreement::Differ { at } => ("frames differ", at),
+            _ => ("only AGCT has frames", 0),
         };
         let own = java(pair.frames).nth(index);
-        if matches!(relation, Relation::AgctEndsEarlier(_)) && own.is_some_and(|f| f.is_deoptimised)
-        {
-            return ("deoptimised: AGCT ends before it".to_owned(), true);
-        }
-        if matches!(relation, Relation::AgctEndsEarlier(_))
-            && let Some(why) = self.refused(world, pair, index)
-        {
-            return (format!("{why}: AGCT ends before its caller"), true);
-        }
-        let again = compare(pair.agct, pair.methods, pair.interrupted, pair.depth);
-        let ends_before = match again {
-            Relation::Equal => true,
-            Relation::AgctEndsEarlier(index) => java(pair.interrupted)
-                .nth(index)
-                .is_some_and(|frame| frame.is_deoptimised),
-            _ => false,
-        };
-        if ends_before {
-            let what = "return address: AGCT takes it for an instruction";
-            return (format!("{what}; pc in {top}"), true);
-        }
-        if self.is_half_gone(pair) {
-            return (format!("half a frame: {what}; pc in {top}"), true);
-        }
         let place = if index == 0 {
             "first frame"
         } else {
@@ -206,39 +202,6 @@ impl Tally {
             |frame| format!("{} {}", frame.kind.name(), frame.trust.name()),
         );
         (format!("{what}, {place} ({kind}); pc in {top}"), false)
-    }
-
-    /// Why AsyncGetCallTrace does not ask for the caller of its last frame (frame_x86.cpp, `safe_for_sender`), though it is a sound one.
-    fn refused(&mut self, world: &World, pair: &Pair<'_>, index: usize) -> Option<&'static str> {
-        let next = java(pair.frames).nth(index)?;
-        let at = pair.frames.iter().position(|frame| frame == next)?;
-        let last = pair.frames.get(at.checked_sub(1)?)?;
-        let callee = at.checked_sub(2).and_then(|at| pair.frames.get(at));
-        if last.kind == FrameKind::Stub {
-            self.describe(world, last.pc.0);
-            let blob = self.code.as_ref()?.blob(Address(last.pc.0))?;
-            return (blob.frame_complete < 0)
-                .then_some("a stub of C1's, which says frame_never_safe");
-        }
-        let callee = callee.filter(|callee| callee.kind == FrameKind::Interpreted)?;
-        (last.sp.0 < callee.fp.0.wrapping_add(16))
-            .then_some("a frame whose last argument a method handle's linker took off")
-    }
-
-    /// Whether the pc is where a compiled frame is being set up or taken down: the caller is not a frame's size away.
-    fn is_half_gone(&self, pair: &Pair<'_>) -> bool {
-        let pc = pair.registers.pc().0;
-        let (Some(top), Some(code)) = (pair.frames.first(), &self.code) else {
-            return false;
-        };
-        let mut below = pair.frames.iter().filter(|frame| frame.sp != top.sp);
-        let blob = code.blob(Address(pc)).filter(|blob| blob.nmethod.is_some());
-        match (below.next(), blob) {
-            (Some(caller), Some(blob)) if pair.thread.in_java && top.pc.0 == pc => {
-                caller.sp.0.wrapping_sub(top.sp.0) < u64::from(blob.frame_size)
-            }
-            _ => false,
-        }
     }
 
     /// Prints everything; 1 if too much is not explained.
@@ -285,7 +248,7 @@ impl Tally {
     }
 }
 
-fn example(world: &World, pair: &Pair<'_>, relation: Relation) -> String {
+fn example(world: &World, pair: &Pair<'_>, relation: Agreement) -> String {
     let name = |method: Address| {
         method_name(&world.hotspot, &CheckedMemory, method)
             .map_or_else(|| method.to_string(), |name| name.to_string())
@@ -299,11 +262,9 @@ fn example(world: &World, pair: &Pair<'_>, relation: Relation) -> String {
         pair.walk.end,
     );
     let from = match relation {
-        Relation::Equal => 0,
-        Relation::Bci(i)
-        | Relation::Method(i)
-        | Relation::AgctEndsEarlier(i)
-        | Relation::ReferenceEndsEarlier(i) => i.saturating_sub(2),
+        Agreement::Differ { at } => at.saturating_sub(2),
+        Agreement::Prefix { frames, .. } => frames.saturating_sub(2),
+        _ => 0,
     };
     for (frame, method) in pair.agct.iter().zip(pair.methods).skip(from).take(6) {
         text += &format!("            agct {:>5} {}\n", frame.bci, name(*method));

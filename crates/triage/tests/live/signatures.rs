@@ -19,6 +19,12 @@ fn titles() {
         .clone()
         .with_detail("frame.cpp:346 guarantee(cb != nullptr) failed");
     let breach = Signature::new(Kind::Breach, "AsyncGetCallTrace", "agct");
+    let wrong = Signature::new(Kind::WrongFrames, "other bci at frame 0", "agct")
+        .with_detail(Signature::disagreement("reference", None));
+    assert_eq!(wrong.oracle(), Some("reference"));
+    let why = Signature::disagreement("reference", Some("half a frame, and more"));
+    assert_eq!(wrong.clone().with_detail(why).oracle(), Some("reference"));
+    assert_eq!(breach.oracle(), None);
     let titles = [
         segv().title(Some(Tier::T1)),
         Signature::new(Kind::Hang, "CodeCache::find_blob", "agct").title(Some(Tier::T4)),
@@ -28,6 +34,7 @@ fn titles() {
         breach.title(None),
         breach.clone().with_detail("canary").title(None),
         Signature::new(Kind::WrongFrames, "frame::sender", "jfr").title(Some(Tier::T2)),
+        wrong.title(Some(Tier::T1)),
         Signature::new(Kind::Abort, "os::abort", "agct").title(None),
     ];
     insta::assert_snapshot!(titles.join("\n"), @r"
@@ -39,6 +46,7 @@ fn titles() {
     breach of contract in AsyncGetCallTrace via agct
     breach of contract (canary) in AsyncGetCallTrace via agct
     wrong frames at frame::sender via jfr [T2]
+    wrong frames of agct: other bci at frame 0, reference disagrees [T1]
     abort in os::abort via agct
     ");
 }

@@ -148,7 +148,7 @@ fn answer(remote: &Remote, env: usize) -> Result<i32, RemoteError> {
     // A slot that is not given back is reaped once this thread is gone.
     let _ = unregister_thread();
     match ended {
-        Some(Ended::Returned(code) | Ended::Overran(code)) => Ok(code.0),
+        Some(Ended::Returned(code) | Ended::Overran(code) | Ended::Broke(_, code)) => Ok(code.0),
         Some(Ended::Faulted) => Err(RemoteError::Faulted(Address(fault.pc().0))),
         None => Err(RemoteError::NotAttached),
     }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use walkfuzz_harness::walkers_of;
+use walkfuzz_harness::{is_at_hand, walkers_of};
 use walkfuzz_jvm::{Jdk, Places, Version};
 use walkfuzz_record::{Finding, JvmFacts, KnownMatch, RunFolder};
 use walkfuzz_triage::corpus::Entry;
@@ -50,6 +50,7 @@ impl Plan {
         finding: &Finding,
         wishes: &Wishes,
     ) -> Result<Self, Failure> {
+        is_at_hand(&finding.walker.name).map_err(Failure::usage)?;
         let mut notes = Vec::new();
         let jdk = same_jdk(&finding.jvm, wishes)?;
         if jdk_differs(&jdk, &finding.jvm) {
@@ -64,7 +65,11 @@ impl Plan {
             notes.push("its input is not kept: the campaign begins with none".to_owned());
         }
         let environment = environment(&jdk, Some(&finding.jvm), wishes);
-        let environment = with_walkers(environment, &finding.signature);
+        let mut environment = with_walkers(environment, &finding.signature);
+        if finding.engine == "step" && finding.registers.edited.is_empty() {
+            // An untouched context comes back at its instruction, where hardly any timer meets a thread.
+            environment.push(("WALKFUZZ_ENGINE".to_owned(), finding.engine.clone()));
+        }
         Ok(Self {
             what: format!("finding {}: {}", finding.id, finding.title),
             notes,

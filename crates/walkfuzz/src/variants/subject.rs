@@ -60,6 +60,7 @@ impl Subject {
 
     /// `run`: where its input is, and its grid is kept.
     pub(crate) fn of_finding(run: Option<RunFolder>, finding: &Finding) -> Result<Self, Failure> {
+        walkfuzz_harness::is_at_hand(&finding.walker.name).map_err(Failure::usage)?;
         let name = |known: &str| Failure::usage(format_args!("finding {} {known}", finding.id));
         // The class of a dead process's context is what its record says of it, and "unknown" is any.
         let kind = BlobKind::ALL

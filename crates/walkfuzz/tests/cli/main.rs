@@ -5,6 +5,7 @@
     reason = "a test's helpers may fail loudly as well"
 )]
 
+mod compare;
 mod corpus;
 mod explain;
 mod export;

@@ -1,0 +1,60 @@
+//! Walkers from libraries.
+
+use walkfuzz_record::{Generation, code_names};
+
+use crate::compile;
+use crate::support::{Run, jdk, releases, tally, text};
+
+#[test]
+fn a_library_walks_in_the_handler() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = "c-frame-pointers/frame_pointers.c";
+    let library = compile::library(folder.path(), "frame_pointers", source, &[]);
+    for jdk in releases() {
+        let options = format!("walker=plugin:{},interval=300us", library.display());
+        let Some(mut run) = Run::new(&jdk, &options, "2 spin spin sleep threads") else {
+            return;
+        };
+        let record = run.record();
+        let walks = tally(&record, false);
+        let walker = record.walkers[0].as_ref().unwrap();
+        println!(
+            "{}: {} walks, {} with frames, codes {:?}",
+            jdk.version,
+            walks.walks(),
+            walks.frames(),
+            walks.codes()
+        );
+        assert_eq!(
+            (&*walker.name, &*walker.version, walker.generation),
+            ("c-frame-pointers", "1", Generation::Plugin)
+        );
+        assert!(walks.frames() > 100, "{:?}", walks.codes());
+        assert_eq!(walks.faults() + walks.breaches() + walks.hangs(), 0);
+        let names = code_names::read(&record.path);
+        assert_eq!(names.get(&-1).unwrap(), "outside the code cache");
+    }
+}
+
+#[test]
+fn a_library_that_is_no_walker_ends_the_jvm() {
+    let Some(jdk) = jdk() else { return };
+    let pinned = format!("walker=plugin:/nowhere/walker.so@sha256:{}", "0".repeat(64));
+    for (options, sentence) in [
+        (&*pinned, "cannot read the walker /nowhere/walker.so"),
+        (
+            "walker=plugin:/etc/passwd",
+            "cannot be loaded as a shared library",
+        ),
+        ("walker=plugin:/lib.so@sha256:12", "or plugin:PATH"),
+    ] {
+        let Some(mut run) = Run::new(&jdk, options, "1 spin") else {
+            return;
+        };
+        let output = run.output();
+        let said = text(&output);
+        assert_eq!(output.status.code(), Some(1), "{options}: {said}");
+        assert!(said.contains(sentence), "{options}: {said}");
+        assert!(!run.record_path().exists(), "{options}");
+    }
+}

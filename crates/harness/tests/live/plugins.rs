@@ -1,0 +1,225 @@
+//! Walkers from libraries: the examples walk, and each mutant is found and rightly named within a stated number of walks.
+//!
+//! `plugins/mutants/mutants.c` says what each mutant does wrong.
+
+use std::path::{Path, PathBuf};
+
+use walkfuzz_context::generate::blind;
+use walkfuzz_context::{Arch, Batch};
+use walkfuzz_harness::{Mode, Session};
+use walkfuzz_record::{ContradictionKind, Finding, OutcomeKind, Summary};
+
+use crate::compile;
+use crate::sessions::finished;
+
+/// Inputs of at most 16 walks and a control; what is not found within them is not found.
+const INPUTS: u64 = 1_500;
+
+/// Compiles a library in the case's own folder.
+fn library(name: &str, source: &str, flags: &[&str]) -> PathBuf {
+    let folder = PathBuf::from(std::env::var("WALKFUZZ_RUNS").unwrap());
+    std::fs::create_dir_all(&folder).unwrap();
+    compile::library(&folder, name, source, flags)
+}
+
+/// A session that walks with a library, as users start one.
+fn session(library: &Path) -> Session {
+    // SAFETY: no thread has been started in this process.
+    unsafe { std::env::set_var("WALKFUZZ_WALKER", library) };
+    Session::start(Mode::Survey, &["live".to_owned()], None).unwrap()
+}
+
+fn findings(session: &Session) -> Vec<Finding> {
+    session.run_folder().findings().unwrap().findings
+}
+
+/// What a finding must say.
+#[derive(Clone, Copy)]
+enum Named {
+    /// Its kind, and a part of its signature.
+    As(OutcomeKind, &'static str),
+    /// Wrong frames.
+    Wrong(ContradictionKind),
+}
+
+impl Named {
+    fn is(self, finding: &Finding) -> bool {
+        match self {
+            Named::As(kind, signature) => {
+                finding.outcome.kind == kind && finding.signature.contains(signature)
+            }
+            Named::Wrong(kind) => {
+                let said = finding.outcome.contradiction.as_ref();
+                finding.outcome.kind == OutcomeKind::WrongFrames
+                    && said.is_some_and(|said| said.kind == kind)
+            }
+        }
+    }
+}
+
+/// Walks `inputs` until a finding is as wanted: the finding, and after how many walks.
+fn hunt(
+    session: &mut Session,
+    inputs: impl Iterator<Item = Batch>,
+    right: impl Fn(&Finding) -> bool,
+) -> (Finding, usize) {
+    let mut walks = 0;
+    for batch in inputs {
+        session.run_given(&batch.to_bytes()).unwrap();
+        walks += batch.walks().len() + 1;
+        if let Some(finding) = findings(session).into_iter().find(&right) {
+            return (finding, walks);
+        }
+    }
+    panic!("not found in {walks} walks: {:#?}", findings(session));
+}
+
+/// Runs a mutant until it is found, and says after how many walks. Those of AsyncGetCallTrace walk untouched contexts alone, because it has faults of its
+/// own at others.
+fn mutant(mutant: &str, named: Named) {
+    let define = format!("-DMUTANT_{mutant}");
+    let mut session = session(&library("mutant", "mutants/mutants.c", &[&define]));
+    let (found, walks) = match named {
+        Named::As(..) => hunt(&mut session, (0..INPUTS).map(blind), |f| named.is(f)),
+        Named::Wrong(_) => hunt(&mut session, untouched(), |f| named.is(f)),
+    };
+    report(mutant, &found, walks);
+    let summary = finished(&mut session);
+    assert!(summary.walks > 0 && summary.controls.of > 0, "{summary:?}");
+    let found = findings(&session);
+    for finding in &found {
+        println!("note: {}, {} times", finding.title, finding.count);
+    }
+    // A mutant has one mistake.
+    assert!(found.iter().all(|f| named.is(f)), "{found:#?}");
+}
+
+fn report(mutant: &str, found: &Finding, walks: usize) {
+    println!(
+        "note: {mutant}: found within {walks} walks: {}",
+        found.title
+    );
+    assert_eq!(found.walker.name, "mutant");
+    assert_eq!(found.signature.split('|').nth(2), Some("mutant"));
+}
+
+fn untouched() -> impl Iterator<Item = Batch> {
+    (0..INPUTS * 10).map(|_| Batch::untouched(Arch::NATIVE))
+}
+
+macro_rules! mutants {
+    ($($function:ident: $mutant:literal => $named:expr;)*) => {
+        $(pub(crate) fn $function() {
+            mutant($mutant, $named);
+        })*
+    };
+}
+
+mutants! {
+    unchecked_fp: "UNCHECKED_FP" => Named::As(OutcomeKind::Fault, "|read_unchecked_fp|");
+    beyond_stack: "BEYOND_STACK" => Named::As(OutcomeKind::Fault, "|scan_beyond_stack|");
+    stale_sp: "STALE_SP" => Named::As(OutcomeKind::Fault, "|read_stale_sp|");
+    cycle: "CYCLE" => Named::As(OutcomeKind::Hang, "hang|");
+    more_than_depth: "MORE_THAN_DEPTH" => Named::As(OutcomeKind::Breach, "breach|depth|");
+    behind_frames: "BEHIND_FRAMES" => Named::As(OutcomeKind::Breach, "breach|canary|");
+    allocates: "ALLOCATES" => Named::As(OutcomeKind::Breach, "breach|allocation|");
+    leaves_lock: "LEAVES_LOCK" => Named::As(OutcomeKind::Breach, "breach|lockheld|");
+    wrong_bci: "WRONG_BCI" => Named::Wrong(ContradictionKind::OtherBci);
+    off_by_one_inlined: "OFF_BY_ONE_INLINED" => Named::Wrong(ContradictionKind::MissingFrame);
+    skips_at_stub: "SKIPS_AT_STUB" => Named::Wrong(ContradictionKind::MissingFrame);
+}
+
+/// Right until a walk faults, and wrong ever after.
+pub(crate) fn after_recovery() {
+    let define = "-DMUTANT_AFTER_RECOVERY";
+    let mut session = session(&library("mutant", "mutants/mutants.c", &[define]));
+    for batch in untouched().take(300) {
+        session.run_given(&batch.to_bytes()).unwrap();
+    }
+    let before = findings(&session);
+    assert!(before.is_empty(), "{before:#?}");
+    let inputs = (0..INPUTS)
+        .map(blind)
+        .flat_map(|batch| [batch, Batch::untouched(Arch::NATIVE)]);
+    let wrong = Named::Wrong(ContradictionKind::OtherBci);
+    let (found, walks) = hunt(&mut session, inputs, |finding| wrong.is(finding));
+    report("AFTER_RECOVERY", &found, walks);
+    let summary = finished(&mut session);
+    assert!(summary.events.recoveries > 0, "{summary:?}");
+    // It says itself that something came before.
+    assert!(found.tainted, "{found:#?}");
+}
+
+/// What is no mutant around AsyncGetCallTrace is not found, either.
+pub(crate) fn no_mutant_of_agct() {
+    let mut session = session(&library("mutant", "mutants/mutants.c", &["-DAROUND_AGCT"]));
+    for batch in untouched() {
+        session.run_given(&batch.to_bytes()).unwrap();
+    }
+    let summary = finished(&mut session);
+    println!("note: {} walks, oracle {:?}", summary.walks, summary.oracle);
+    assert!(summary.oracle.agreed > INPUTS, "{:?}", summary.oracle);
+    assert!(findings(&session).is_empty(), "{:#?}", findings(&session));
+}
+
+/// Walks as many contexts as a mutant gets.
+fn unspoiled(session: &mut Session) -> Summary {
+    for seed in 0..INPUTS {
+        session.run_given(&blind(seed).to_bytes()).unwrap();
+    }
+    finished(session)
+}
+
+/// What is no mutant is not found.
+pub(crate) fn no_mutant() {
+    let mut session = session(&library("mutant", "mutants/mutants.c", &[]));
+    let summary = unspoiled(&mut session);
+    println!(
+        "note: {} walks, {} of {} controls, {} findings",
+        summary.walks,
+        summary.controls.k,
+        summary.controls.of,
+        findings(&session).len()
+    );
+    assert!(summary.walks > INPUTS * 8, "{summary:?}");
+    assert!(summary.controls.k * 2 > summary.controls.of, "{summary:?}");
+    assert!(findings(&session).is_empty(), "{:#?}", findings(&session));
+}
+
+/// The example in C gives frames of every held context, and its codes have its names.
+pub(crate) fn example_in_c() {
+    let source = "c-frame-pointers/frame_pointers.c";
+    let mut session = session(&library("frame_pointers", source, &[]));
+    let summary = unspoiled(&mut session);
+    example(&session, &summary, "c-frame-pointers");
+    let named = |name: &str| summary.outcomes.iter().any(|row| row.name == name);
+    assert!(named("outside the code cache"), "{:?}", summary.outcomes);
+}
+
+/// Framehop, which cargo builds beside this test.
+pub(crate) fn example_in_rust() {
+    // Named here, so that it is built.
+    assert!(!walkfuzz_framehop::walkfuzz_walker().is_null());
+    let here = std::env::current_exe().unwrap();
+    let library = here.with_file_name("libwalkfuzz_framehop.so");
+    let mut session = session(&library);
+    let summary = unspoiled(&mut session);
+    example(&session, &summary, "framehop");
+    assert!(summary.depth_frames.p50 > 1, "{:?}", summary.depth_frames);
+}
+
+fn example(session: &Session, summary: &Summary, name: &str) {
+    let depth = &summary.depth_frames;
+    println!(
+        "note: {name}: {} walks, {} of {} controls gave frames, depth {depth:?}, {} findings",
+        summary.walks,
+        summary.controls.k,
+        summary.controls.of,
+        findings(session).len()
+    );
+    let facts = session.run_folder().facts().unwrap();
+    assert_eq!(facts.walkers[0].name, name);
+    assert!(!facts.walkers[0].version.is_empty());
+    assert_eq!(summary.controls.k, summary.controls.of, "{summary:?}");
+    assert!(findings(session).is_empty(), "{:#?}", findings(session));
+}

@@ -1,0 +1,164 @@
+//! What a library says of its walker, read and checked.
+//!
+//! Contract: ordinary threads; the library's description is copied, its texts too.
+
+use std::ffi::{CStr, c_char};
+use std::path::Path;
+
+use walkfuzz_record::{Code, Generation};
+
+use super::abi::{ABI, RawWalker};
+use super::error::PluginError;
+use super::load::Library;
+
+/// Names that stand for walkfuzz's own walkers in signatures: these, and whatever begins with one of them and a `-`.
+const TAKEN: [&str; 5] = ["agct", "reference", "jfr", "none", "plugin"];
+/// As many bytes as a record keeps of a name, less its end.
+const LONGEST_NAME: usize = 31;
+/// More is no table.
+const MOST_CODES: usize = 256;
+
+/// Reads and checks what a library says of itself.
+pub(super) fn describe(path: &Path, raw: *const RawWalker) -> Result<Library, PluginError> {
+    let wrong = |what: String| PluginError::Description {
+        path: path.into(),
+        what,
+    };
+    if raw.is_null() {
+        return Err(wrong("walkfuzz_walker returned NULL".to_owned()));
+    }
+    // SAFETY: these two words are in every version of the ABI.
+    let (abi, size) = unsafe { ((*raw).abi, (*raw).size as usize) };
+    if abi != ABI {
+        return Err(PluginError::OtherAbi {
+            path: path.into(),
+            found: abi,
+        });
+    }
+    let least = std::mem::offset_of!(RawWalker, walk_from_frame);
+    if size < least {
+        return Err(wrong(format!(
+            "its size is {size} bytes, and the least is {least}"
+        )));
+    }
+    // SAFETY: all-zero is a valid RawWalker; the library says that it has `size` bytes, and no more than ours are taken.
+    let raw = unsafe {
+        let mut ours: RawWalker = std::mem::zeroed();
+        let bytes = size.min(size_of::<RawWalker>());
+        std::ptr::copy_nonoverlapping(raw.cast::<u8>(), (&raw mut ours).cast::<u8>(), bytes);
+        ours
+    };
+    if raw.walk.is_none() {
+        return Err(wrong("walk is NULL".to_owned()));
+    }
+    // SAFETY: the header says that these are C strings or null.
+    let (name, version, generation) =
+        unsafe { (text(raw.name), text(raw.version), text(raw.generation)) };
+    let name = name.ok_or_else(|| wrong("it has no name".to_owned()))?;
+    check_name(&name).map_err(wrong)?;
+    let generation = match generation.as_deref() {
+        None => Generation::Plugin,
+        Some(other) => *Generation::ALL
+            .iter()
+            .find(|generation| generation.name() == other)
+            .ok_or_else(|| wrong(format!("no generation of codes is called {other:?}")))?,
+    };
+    let codes = codes(&raw).map_err(wrong)?;
+    if generation != Generation::Plugin && !codes.is_empty() {
+        return Err(wrong(format!(
+            "it has names for codes, and those of generation {generation} have theirs"
+        )));
+    }
+    Ok(Library {
+        path: path.into(),
+        raw,
+        name,
+        version: version.unwrap_or_default(),
+        generation,
+        codes,
+        watched: 0,
+    })
+}
+
+fn check_name(name: &str) -> Result<(), String> {
+    let letters = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-');
+    let good = (1..=LONGEST_NAME).contains(&name.len())
+        && name.bytes().all(letters)
+        && name.starts_with(|first: char| first.is_ascii_lowercase());
+    if !good {
+        return Err(format!(
+            "the name {name:?} must have 1 to {LONGEST_NAME} of a-z, 0-9 and '-', a letter first"
+        ));
+    }
+    let taken = |own: &&&str| {
+        name.strip_prefix(**own)
+            .is_some_and(|rest| rest.is_empty() || rest.starts_with('-'))
+    };
+    match TAKEN.iter().find(taken) {
+        Some(own) => Err(format!(
+            "the name {name:?} would be taken for walkfuzz's own {own:?}"
+        )),
+        None => Ok(()),
+    }
+}
+
+fn codes(raw: &RawWalker) -> Result<Vec<(Code, String)>, String> {
+    let mut found: Vec<(Code, String)> = Vec::new();
+    if raw.codes.is_null() {
+        return Ok(found);
+    }
+    for index in 0..MOST_CODES {
+        // SAFETY: the header says that the table goes on until a null name.
+        let (code, name) = unsafe {
+            let entry = &*raw.codes.add(index);
+            (entry.code, text(entry.name))
+        };
+        let Some(name) = name else {
+            return Ok(found);
+        };
+        if code > 0 {
+            return Err(format!(
+                "the code {code} ({name}) is more than 0, which is a number of frames"
+            ));
+        }
+        if found.iter().any(|(known, _)| known.0 == code) {
+            return Err(format!("the code {code} has two names"));
+        }
+        found.push((Code(code), name.chars().take(63).collect()));
+    }
+    Err(format!(
+        "its table of codes has no end within {MOST_CODES} entries"
+    ))
+}
+
+/// # Safety
+/// A C string or null.
+pub(super) unsafe fn text(text: *const c_char) -> Option<String> {
+    if text.is_null() {
+        return None;
+    }
+    // SAFETY: the caller's.
+    let text = unsafe { CStr::from_ptr(text) };
+    Some(text.to_string_lossy().into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_short_and_their_own() {
+        for good in ["fp", "async-profiler", "a2", "agct2", "my-agct"] {
+            assert_eq!(check_name(good), Ok(()));
+        }
+        for bad in ["", "-a", "2a", "A", "a b", "a|b", &"a".repeat(32)] {
+            assert!(
+                check_name(bad).unwrap_err().contains("must have 1 to 31"),
+                "{bad}"
+            );
+        }
+        for taken in ["agct", "agct-remote-env", "reference"] {
+            assert!(check_name(taken).unwrap_err().contains("own"), "{taken}");
+        }
+    }
+}
