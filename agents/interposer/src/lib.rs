@@ -20,7 +20,6 @@
 mod actions;
 mod agct;
 mod checkpoint;
-mod imports;
 mod interpose;
 mod keeper;
 mod lifecycle;

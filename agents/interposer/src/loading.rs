@@ -9,7 +9,7 @@ use jvmti_bindings::sys::jni::JavaVM;
 
 use crate::actions::{on_jvm_sigaction, on_sigaction, on_signal_import};
 use crate::agct::on_dlsym;
-use crate::imports::Library;
+use walkfuzz_imports::Library;
 
 /// Why the profiler cannot be stood before.
 #[derive(Debug, thiserror::Error)]

@@ -10,7 +10,7 @@ use walkfuzz_walkers::{
 };
 
 /// The walkers, as messages name them.
-pub(crate) const WALKERS: &str = "agct, agct-remote-env, agct-remote-tid, agct-remote-running, request-stack-trace or plugin:PATH";
+pub(crate) const WALKERS: &str = "agct, reference, agct-remote-env, agct-remote-tid, agct-remote-running, request-stack-trace or plugin:PATH";
 
 /// Stands before a library's path.
 const PLUGIN: &str = "plugin:";
@@ -20,6 +20,8 @@ const PLUGIN: &str = "plugin:";
 pub enum WalkerChoice {
     /// AsyncGetCallTrace in the handler.
     Agct,
+    /// walkfuzz's own walker in the handler.
+    Reference,
     /// AsyncGetCallTrace from another thread.
     Remote(RemoteMode),
     /// JVMTI's extension function RequestStackTrace.
@@ -46,6 +48,7 @@ impl WalkerChoice {
     pub(crate) fn from_name(name: &str) -> Option<Self> {
         match name {
             "agct" => Some(WalkerChoice::Agct),
+            "reference" => Some(WalkerChoice::Reference),
             RequestStackTrace::NAME => Some(WalkerChoice::Request),
             _ => match name.strip_prefix(PLUGIN) {
                 Some(path) => {
@@ -61,7 +64,10 @@ impl WalkerChoice {
     pub(crate) fn library(self) -> Result<Option<Library>, PluginError> {
         match self {
             WalkerChoice::Plugin(path) => Library::open(path).map(Some),
-            WalkerChoice::Agct | WalkerChoice::Remote(_) | WalkerChoice::Request => Ok(None),
+            WalkerChoice::Agct
+            | WalkerChoice::Reference
+            | WalkerChoice::Remote(_)
+            | WalkerChoice::Request => Ok(None),
         }
     }
 
@@ -81,6 +87,7 @@ impl WalkerChoice {
         }
         match self {
             WalkerChoice::Agct | WalkerChoice::Plugin(_) => vec![agct],
+            WalkerChoice::Reference => vec![walker("reference", Generation::Reference)],
             // The second one is what handlers walk with.
             WalkerChoice::Remote(mode) => vec![walker(mode.name(), Generation::Agct), agct],
             WalkerChoice::Request => {

@@ -19,7 +19,9 @@ use walkfuzz_jvm::{HostError, HostJvm, JvmError, Jvmti, Libjvm, java_thread_of};
 use walkfuzz_record::{RecordError, Recorder, code_names};
 use walkfuzz_symbols::Modules;
 use walkfuzz_vmstructs::{LiveMemory, Perturber, ThreadSearch, java_threads};
-use walkfuzz_walkers::{Agct, Library, PluginError, RemoteError, RemoteFacts};
+use walkfuzz_walkers::{
+    Agct, Library, PluginError, ReferenceError, ReferenceWalker, RemoteError, RemoteFacts,
+};
 
 use crate::capsules::{self, Surroundings};
 use crate::chosen::{self, NoRequest, WalkerChoice};
@@ -65,6 +67,8 @@ pub(crate) enum Refusal {
     NoIdentity,
     #[error(transparent)]
     Remote(#[from] RemoteError),
+    #[error("the reference walker cannot walk this JVM: {0}")]
+    Reference(#[from] ReferenceError),
     #[error(transparent)]
     NoRequest(#[from] NoRequest),
     #[error(transparent)]
@@ -237,6 +241,18 @@ unsafe fn go(jvmti: Jvmti, env: *mut JNIEnv, prepared: Prepared) -> Result<(), R
         (_, WalkerChoice::Request, _) => {
             Sampling::Other(Box::leak(Box::new(chosen::requester(jvmti)?)))
         }
+        (_, WalkerChoice::Reference, _) => {
+            let own = vm.own_java_thread().ok_or(Refusal::NoIdentity)?;
+            let modules = Modules::of_this_process().map_err(|_| Refusal::NoIdentity)?;
+            let libjvm = modules.by_name("libjvm.so").ok_or(Refusal::NoIdentity)?;
+            let symbol = |name: &str| libjvm.address_of(name);
+            let env_offset = (env as u64).wrapping_sub(own);
+            Sampling::Other(Box::leak(Box::new(ReferenceWalker::attach(
+                &vm.hotspot,
+                &symbol,
+                env_offset,
+            )?)))
+        }
         (_, _, Some(library)) => {
             // SAFETY: the calling thread's.
             let facts = unsafe { plugin::facts(jvmti, env, &vm, function)? };
@@ -246,7 +262,10 @@ unsafe fn go(jvmti: Jvmti, env: *mut JNIEnv, prepared: Prepared) -> Result<(), R
         (None, _, None) => Sampling::Agct(agct),
     };
     let remote = match options.walker {
-        WalkerChoice::Agct | WalkerChoice::Request | WalkerChoice::Plugin(_) => None,
+        WalkerChoice::Agct
+        | WalkerChoice::Reference
+        | WalkerChoice::Request
+        | WalkerChoice::Plugin(_) => None,
         WalkerChoice::Remote(mode) => {
             let threads = ThreadSearch::new(vm.hotspot.threads());
             let own = vm.own_java_thread().ok_or(Refusal::NoIdentity)?;

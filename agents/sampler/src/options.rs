@@ -106,6 +106,11 @@ pub enum OptionError {
     /// A walker that walks from outside cannot do this.
     #[error("walker={0} goes with guard=on and untouched samples alone: leave out {1}")]
     Unfit(&'static str, &'static str),
+    /// Nobody would resume the reference walker's loads.
+    #[error(
+        "walker=reference reads with loads whose faults the guard resumes: leave out guard=off"
+    )]
+    Unguarded,
     /// A `%` without meaning.
     #[error("{0} has a % that is neither %2C, %3D, %25 nor %p")]
     Escape(String),
@@ -157,6 +162,9 @@ impl Wanted {
         }
         if options.record.as_os_str().is_empty() {
             return Err(OptionError::NoRecord);
+        }
+        if options.walker == WalkerChoice::Reference && !options.guard {
+            return Err(OptionError::Unguarded);
         }
         if let WalkerChoice::Remote(mode) = options.walker {
             let unfit = [

@@ -243,7 +243,9 @@ mod tests {
                 "safepoint",
                 "ticks_safepoint",
                 "unnamed",
-                "unnamed"
+                "unnamed",
+                "unnamed",
+                "ticks_safepoint"
             ]
         );
         assert_eq!(code_name(Generation::Agct2, Code(-6)), "unnamed");

@@ -1,7 +1,6 @@
 //! AsyncGetCallTrace, as every HotSpot since 5 exports it (forte.cpp).
 
 use std::ffi::c_void;
-use std::ptr::addr_of_mut;
 
 use walkfuzz_record::{Code, Generation};
 
@@ -45,17 +44,7 @@ impl Walker for Agct {
         thread: ThreadHandle,
         start: Start,
     ) -> Option<Call> {
-        let Start::Context(context) = start else {
-            return None;
-        };
-        let depth = trace.reset(depth);
-        trace.trace.env = thread.env;
-        Some(Call {
-            function: self.function,
-            first: addr_of_mut!(trace.trace).cast(),
-            depth,
-            last: context,
-        })
+        Call::from_context(self.function, trace, depth, thread, start)
     }
 
     #[inline]

@@ -1,7 +1,6 @@
 //! The reference walker in AsyncGetCallTrace's clothes: its frames as method ids and bytecodes, its ends as codes.
 
 use std::ffi::c_void;
-use std::ptr::addr_of_mut;
 use std::sync::OnceLock;
 
 use libc::ucontext_t;
@@ -12,7 +11,7 @@ use walkfuzz_reference::{CheckedMemory, End, Frames, Reference, ReferenceError, 
 use walkfuzz_vmstructs::HotSpot;
 
 use crate::trace::{CallTrace, Frame, TraceBuffer};
-use crate::walker::{Call, Start, ThreadHandle, WalkFunction, Walker};
+use crate::walker::{Call, Start, ThreadHandle, Walker};
 
 // AsyncGetCallTrace's (forte.cpp).
 const NOT_WALKABLE: i32 = -4;
@@ -81,17 +80,7 @@ impl Walker for ReferenceWalker {
         thread: ThreadHandle,
         start: Start,
     ) -> Option<Call> {
-        let Start::Context(context) = start else {
-            return None;
-        };
-        let depth = trace.reset(depth);
-        trace.trace.env = thread.env;
-        Some(Call {
-            function: walk as WalkFunction,
-            first: addr_of_mut!(trace.trace).cast(),
-            depth,
-            last: context,
-        })
+        Call::from_context(walk, trace, depth, thread, start)
     }
 
     #[inline]

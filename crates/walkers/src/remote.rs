@@ -197,11 +197,8 @@ impl Walker for Remote {
         thread: ThreadHandle,
         start: Start,
     ) -> Option<Call> {
-        let Start::Context(context) = start else {
-            return None;
-        };
         let walked = self.walked(thread).ok()?;
-        let depth = trace.reset(depth);
+        let call = Call::from_context(as_another, trace, depth, thread, start)?;
         trace.trace.env = (walked.0 + self.facts.env_offset) as *mut c_void;
         let own = match self.facts.key {
             // SAFETY: the key is HotSpot's.
@@ -216,11 +213,9 @@ impl Walker for Remote {
             mark: self.facts.mark.map_or(0, |offset| walked.0 + offset),
         });
         Some(Call {
-            function: as_another,
             // Of the whole buffer, whose first field is the trace.
             first: std::ptr::from_mut(trace).cast(),
-            depth,
-            last: context,
+            ..call
         })
     }
 

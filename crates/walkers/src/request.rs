@@ -79,19 +79,10 @@ impl Walker for RequestStackTrace {
         &self,
         trace: &mut TraceBuffer,
         depth: i32,
-        _: ThreadHandle,
+        thread: ThreadHandle,
         start: Start,
     ) -> Option<Call> {
-        let Start::Context(context) = start else {
-            return None;
-        };
-        let depth = trace.reset(depth);
-        Some(Call {
-            function: request,
-            first: (&raw mut trace.trace).cast(),
-            depth,
-            last: context,
-        })
+        Call::from_context(request, trace, depth, thread, start)
     }
 
     fn finish(&self, trace: &TraceBuffer) -> Code {

@@ -47,6 +47,30 @@ pub struct Call {
     pub last: *mut c_void,
 }
 
+impl Call {
+    /// A call of a function of AsyncGetCallTrace's shape, which walks `thread` from a context; `None` where there is none.
+    #[inline]
+    pub fn from_context(
+        function: WalkFunction,
+        trace: &mut TraceBuffer,
+        depth: i32,
+        thread: ThreadHandle,
+        start: Start,
+    ) -> Option<Self> {
+        let Start::Context(context) = start else {
+            return None;
+        };
+        let depth = trace.reset(depth);
+        trace.trace.env = thread.env;
+        Some(Self {
+            function,
+            first: (&raw mut trace.trace).cast(),
+            depth,
+            last: context,
+        })
+    }
+}
+
 /// An asynchronous stack walker.
 ///
 /// # Contract

@@ -50,6 +50,7 @@ fn walks_from_outside_go_with_untouched_samples_alone() {
         "walker=agct-remote-env goes with guard=on and untouched samples alone: leave out guard=off",
     );
     refused("walker=agct-remote-tid,steps=4", "leave out steps");
+    refused("walker=reference,guard=off", "leave out guard=off");
     refused(
         "walker=agct-remote,interval=1ms",
         "walker=agct-remote means nothing",

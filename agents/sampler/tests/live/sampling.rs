@@ -1,6 +1,6 @@
 //! What a sampling brings.
 
-use walkfuzz_record::Counter;
+use walkfuzz_record::{Counter, Generation};
 
 use crate::support::{Run, counter, jdk, releases, tally};
 
@@ -147,4 +147,32 @@ fn one_thread_at_a_time_can_be_chosen() {
         return;
     }
     panic!("of no run was half of the CPU time sampled");
+}
+
+#[test]
+fn the_reference_walks_in_the_handler() {
+    for jdk in releases() {
+        let options = "walker=reference,interval=300us,perturb=4";
+        let Some(mut run) = Run::new(&jdk, options, "2 spin spin sleep threads") else {
+            return;
+        };
+        let record = run.record();
+        let walker = record.walkers[0].as_ref().unwrap();
+        assert_eq!(
+            (&*walker.name, walker.generation),
+            ("reference", Generation::Reference)
+        );
+        for perturbed in [false, true] {
+            let walks = tally(&record, perturbed);
+            println!(
+                "{}, perturbed {perturbed}: {} of {} walks gave frames, codes {:?}",
+                jdk.version,
+                walks.frames(),
+                walks.walks(),
+                walks.codes()
+            );
+            assert!(walks.frames() > 100, "{:?}", walks.codes());
+            assert_eq!(walks.faults() + walks.breaches() + walks.hangs(), 0);
+        }
+    }
 }

@@ -69,7 +69,7 @@ pub struct Library {
     pub(super) generation: Generation,
     pub(super) codes: Vec<(Code, String)>,
     /// Imports that are watched.
-    pub(super) watched: usize,
+    pub(super) watched: u32,
 }
 
 impl Library {
@@ -194,7 +194,7 @@ fn bring_up(path: &Path, say: &dyn Fn(Step)) -> Result<Library, PluginError> {
     if entry.is_null() {
         return Err(PluginError::NoEntry { path: path.into() });
     }
-    let watched = imports::redirect(handle).map_err(|reason| PluginError::NoLibrary {
+    let watched = imports::redirect(entry).map_err(|reason| PluginError::NoLibrary {
         path: path.into(),
         reason,
     })?;

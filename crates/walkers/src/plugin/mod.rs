@@ -73,7 +73,7 @@ pub struct Plugin {
     version: String,
     generation: Generation,
     codes: Vec<(Code, String)>,
-    watched: usize,
+    watched: u32,
 }
 
 /// What a walk of a library needs beside trace, depth and context.
@@ -107,7 +107,7 @@ impl Plugin {
     /// How many imports of allocating and locking functions the library has, all of which are watched. A library without any is not proven to do without:
     /// it may make system calls, or have other libraries do it.
     #[must_use]
-    pub fn watched_imports(&self) -> usize {
+    pub fn watched_imports(&self) -> u32 {
         self.watched
     }
 }

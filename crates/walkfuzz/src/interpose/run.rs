@@ -104,7 +104,11 @@ impl Stage<'_> {
             .split_first()
             .ok_or_else(|| Failure::environment("no java"))?;
         let mut command = Command::new(java);
-        command.args(arguments).env_remove("JAVA_TOOL_OPTIONS");
+        // What a JVM leaves when it dies (JFR's emergency dump) goes with the run.
+        command
+            .args(arguments)
+            .current_dir(&folder)
+            .env_remove("JAVA_TOOL_OPTIONS");
         let limits = &self.profile.limits;
         let output = folder.join("output.txt");
         let known_as = self.cell(self.args.profiler.name(), perturb != 0);

@@ -30,7 +30,7 @@ fn walkers_that_cannot_be_compared_are_named() {
         ("agct,agct", "names agct twice"),
         (
             "agct,jfr",
-            "no walker is called jfr: there is agct or reference",
+            "no walker is called jfr: there is agct, reference, agct-remote-running or a library",
         ),
     ] {
         let mut command = nowhere(&home);
@@ -52,12 +52,12 @@ fn settings_that_mean_nothing_are_named() {
         (
             "WALKFUZZ_WALKER",
             "jfr",
-            "WALKFUZZ_WALKER=jfr means nothing: wanted agct or reference",
+            "WALKFUZZ_WALKER=jfr means nothing: wanted agct, reference, agct-remote-running or a library",
         ),
         (
             "WALKFUZZ_ORACLE",
             "jfr",
-            "WALKFUZZ_ORACLE=jfr means nothing: wanted none, agct or reference",
+            "WALKFUZZ_ORACLE=jfr means nothing: wanted none, agct, reference, agct-remote-running or a library",
         ),
         (
             "WALKFUZZ_ORACLE",

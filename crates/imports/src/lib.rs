@@ -12,12 +12,12 @@ use libc::{Elf64_Phdr, Elf64_Rela, Elf64_Sym, dl_phdr_info};
 use walkfuzz_context::{Address, Arch};
 use walkfuzz_vmstructs::Span;
 
-/// The relocations whose word is a function's address, as the ABI of the architecture numbers them.
-const FUNCTION_WORDS: [u32; 2] = match Arch::NATIVE {
-    // R_X86_64_GLOB_DAT, R_X86_64_JUMP_SLOT
-    Arch::X86_64 => [6, 7],
-    // R_AARCH64_GLOB_DAT, R_AARCH64_JUMP_SLOT
-    Arch::Aarch64 => [1025, 1026],
+/// The relocations whose word is a symbol's address, as the ABI of the architecture numbers them.
+const ADDRESSES: [u32; 3] = match Arch::NATIVE {
+    // R_X86_64_64, R_X86_64_GLOB_DAT, R_X86_64_JUMP_SLOT
+    Arch::X86_64 => [1, 6, 7],
+    // R_AARCH64_ABS64, R_AARCH64_GLOB_DAT, R_AARCH64_JUMP_SLOT
+    Arch::Aarch64 => [257, 1025, 1026],
 };
 
 // What libc does not name: elf.h.
@@ -31,13 +31,13 @@ const PAGE: u64 = 4096;
 
 /// A library in this process.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Library {
+pub struct Library {
     bias: u64,
     dynamic: u64,
     /// What the loader made read-only again.
     relro: Option<Span>,
     /// Its writable memory.
-    pub(crate) writable: Vec<Span>,
+    pub writable: Vec<Span>,
 }
 
 /// What the loader noted about it.
@@ -50,7 +50,8 @@ struct Tables {
 
 impl Library {
     /// The library that holds the address.
-    pub(crate) fn of(address: *const c_void) -> Option<Self> {
+    #[must_use]
+    pub fn of(address: *const c_void) -> Option<Self> {
         let mut wanted = (address as u64, None);
         // SAFETY: the callback gets our pointer back, during the call.
         unsafe { libc::dl_iterate_phdr(Some(visit), (&raw mut wanted).cast()) };
@@ -94,27 +95,54 @@ impl Library {
     ///
     /// # Safety
     /// `function` behaves like the one that is imported, for ever.
-    pub(crate) unsafe fn redirect(&self, name: &CStr, function: *const c_void) -> io::Result<u32> {
+    pub unsafe fn redirect(&self, name: &CStr, function: *const c_void) -> io::Result<u32> {
+        // SAFETY: the caller's promise.
+        unsafe { self.redirect_each(&mut |called, _| (called == name).then_some(function as u64)) }
+    }
+
+    /// Asks `instead` for each import, by its name and the address that the loader found (0: none), what to put in its place; how many
+    /// words it had an answer for. An answer that stands there already changes nothing.
+    ///
+    /// # Errors
+    /// The kernel does not let a word be written.
+    ///
+    /// # Safety
+    /// Each answer is a function that behaves like the one that is imported, for ever.
+    pub unsafe fn redirect_each(
+        &self,
+        instead: &mut dyn FnMut(&CStr, u64) -> Option<u64>,
+    ) -> io::Result<u32> {
         let tables = self.tables();
         let mut words = 0;
         for (start, bytes) in tables.relocations {
+            if start == 0 {
+                continue;
+            }
             let count = bytes as usize / size_of::<Elf64_Rela>();
-            for index in 0..count {
-                // SAFETY: within the table, as the dynamic section has it.
-                let (word, is_it) = unsafe {
-                    let entry = &*(start as *const Elf64_Rela).add(index);
-                    let kind = entry.r_info as u32;
-                    let symbol = (entry.r_info >> 32) as usize;
+            // SAFETY: the dynamic section gives the table's place and size.
+            let relocations =
+                unsafe { std::slice::from_raw_parts(start as *const Elf64_Rela, count) };
+            for relocation in relocations {
+                let kind = relocation.r_info as u32;
+                if !ADDRESSES.contains(&kind) || relocation.r_addend != 0 {
+                    continue;
+                }
+                let word = self.bias + relocation.r_offset;
+                // SAFETY: a relocation's symbol is in the symbol table, its name in the string table, and its word in the library.
+                let (called, bound) = unsafe {
+                    let symbol = (relocation.r_info >> 32) as usize;
                     let symbol = (tables.symbols as *const Elf64_Sym).add(symbol);
                     let called = (tables.names + u64::from((*symbol).st_name)) as *const _;
-                    let is_it = FUNCTION_WORDS.contains(&kind) && CStr::from_ptr(called) == name;
-                    (self.bias + entry.r_offset, is_it)
+                    (CStr::from_ptr(called), (word as *const u64).read())
                 };
-                if is_it {
+                let Some(answer) = instead(called, bound) else {
+                    continue;
+                };
+                if answer != bound {
                     // SAFETY: the caller's promise.
-                    unsafe { self.write(word, function as u64)? };
-                    words += 1;
+                    unsafe { self.write(word, answer)? };
                 }
+                words += 1;
             }
         }
         Ok(words)
