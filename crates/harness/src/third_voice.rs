@@ -32,6 +32,8 @@ pub struct AgainstJvmti {
     /// How its walks compare: it is the first, JVMTI the second.
     #[serde(flatten)]
     pub agreements: Agreements,
+    /// Of all: with the entry of a compiled method as bytecode -1, which JVMTI gives as 0; counted as the same.
+    pub at_entry: u64,
     /// Of those that differ: for a known reason.
     pub known: u64,
     /// The first contradictions of each kind.

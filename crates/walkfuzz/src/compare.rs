@@ -183,6 +183,6 @@ mod tests {
             let names = said.contains("--walkers names agct-remote-running");
             assert!(names && !said.contains("WALKFUZZ_"), "{said}");
         }
-        assert!(refused("agct,jfr").contains("there is agct or reference"));
+        assert!(refused("agct,jfr").contains("there is agct, reference, "));
     }
 }

@@ -12,6 +12,7 @@ use walkfuzz_context::{Address, Arch, Registers};
 use walkfuzz_engine::{Errand, Errands};
 use walkfuzz_guard::{Fault, GuardSlot, read_registers, register_thread, unregister_thread};
 use walkfuzz_jvm::{Jvm, PlatformThread};
+use walkfuzz_record::Generation;
 use walkfuzz_reference::{Anchor, CheckedMemory, Reference};
 use walkfuzz_vmstructs::{JavaThread, java_threads};
 use walkfuzz_walkers::{
@@ -31,6 +32,8 @@ use super::compare::ComparePlan;
 /// JVMTI's location of a frame of a native method, and AsyncGetCallTrace's.
 const NATIVE_LOCATION: i64 = -1;
 const NATIVE_BCI: i32 = -3;
+/// Debug information's bytecode of a compiled method's entry (`SynchronizationEntryBCI`), which JVMTI gives as the first one (`compiledVFrame::bci`).
+const ENTRY_BCI: i32 = -1;
 /// How long a thread may take to begin its walks; it has a hundred times as long for them.
 const PATIENCE: Duration = Duration::from_millis(200);
 /// Between two rounds through the threads: they shall move on.
@@ -230,8 +233,13 @@ impl Asking<'_> {
     fn judge(&mut self, java_thread: Address, expected: &[Frame]) {
         let Some(order) = &self.order else { return };
         let walks = order.traces.iter().zip(order.walks);
-        for (row, (trace, walk)) in self.said.walkers.iter_mut().zip(walks) {
-            let given = trace.frames(walk.frames());
+        let walkers = [self.voices.walker, self.voices.oracle.walker()];
+        let rows = self.said.walkers.iter_mut().zip(walkers);
+        for ((row, walker), (trace, walk)) in rows.zip(walks) {
+            let raw = trace.frames(walk.frames());
+            let given: Vec<Frame> = raw.iter().map(as_jvmti_says).collect();
+            let given = &given[..];
+            row.at_entry += u64::from(raw != given);
             let agreement = compare(given, expected);
             row.agreements.count(agreement);
             let at = match agreement {
@@ -244,10 +252,12 @@ impl Asking<'_> {
                 _ => continue,
             };
             let mut found = contradiction(given, expected, at);
-            let depth = usize::try_from(self.depth).unwrap_or(0);
-            found.known = self
-                .explainer
-                .explain(java_thread, &order.registers, given, depth);
+            // What is known are ways of AsyncGetCallTrace's.
+            if walker.generation() != Generation::Reference {
+                let depth = usize::try_from(self.depth).unwrap_or(0);
+                let registers = &order.registers;
+                found.known = self.explainer.explain(java_thread, registers, raw, depth);
+            }
             row.known += u64::from(found.known.is_some());
             let said = contradicted::frames(self.voices.world, "jvmti", &found, given, expected);
             let alike = row
@@ -259,6 +269,15 @@ impl Asking<'_> {
             }
         }
     }
+}
+
+/// A walker's frame as JVMTI would give it.
+fn as_jvmti_says(frame: &Frame) -> Frame {
+    let bci = match frame.bci {
+        ENTRY_BCI => 0,
+        bci => bci,
+    };
+    Frame { bci, ..*frame }
 }
 
 impl Order {

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use walkfuzz_context::Tier;
-use walkfuzz_harness::compared::Comparison;
+use walkfuzz_harness::compared::{Comparison, ThirdVoice};
 use walkfuzz_harness::{ComparePlan, Mode, Session};
 use walkfuzz_record::ContradictionKind;
 
@@ -42,6 +42,33 @@ fn print(compared: &Comparison) {
     );
 }
 
+/// Of threads that stand still JVMTI says what both say, but where that is a known way of AsyncGetCallTrace's.
+fn jvmti_agrees(compared: &Comparison) {
+    let jvmti = heard(compared);
+    let [agct, reference] = &jvmti.walkers[..] else {
+        panic!("{jvmti:#?}");
+    };
+    assert_eq!((&*agct.name, &*reference.name), ("agct", "reference"));
+    assert!(agct.agreements.agree > 10, "{jvmti:#?}");
+    assert!(reference.agreements.agree > 10, "{jvmti:#?}");
+    assert_eq!(jvmti.contradicted(), 0, "{jvmti:#?}");
+    assert_eq!(reference.known, 0, "{jvmti:#?}");
+}
+
+/// What JVMTI said, of enough threads to mean something.
+fn heard(compared: &Comparison) -> &ThirdVoice {
+    let jvmti = compared.jvmti.as_ref().expect("JVMTI was asked");
+    println!("note: {jvmti:?}");
+    let parts = jvmti.stood_still + jvmti.moved + jvmti.carriers + jvmti.missed;
+    assert_eq!(parts, jvmti.asked, "{jvmti:#?}");
+    assert!(jvmti.asked > 50 && jvmti.stood_still > 20, "{jvmti:#?}");
+    assert!(jvmti.stacks > 2, "{jvmti:#?}");
+    for row in &jvmti.walkers {
+        assert_eq!(row.agreements.contexts, jvmti.stood_still, "{jvmti:#?}");
+    }
+    jvmti
+}
+
 /// AsyncGetCallTrace and the reference agree on untouched contexts, or for a known reason not.
 pub(crate) fn compared() {
     let mut session = Session::start(Mode::Merge, &["live".to_owned()], None).unwrap();
@@ -77,6 +104,7 @@ pub(crate) fn compared() {
     );
     assert!(compared.copies > 0 && compared.lost == 0, "{compared:?}");
     assert!(!compared.walkers[0].codes.is_empty());
+    jvmti_agrees(&compared);
 }
 
 /// A liar differs from the oracle in every walk, and the examples say in what.
@@ -106,4 +134,30 @@ pub(crate) fn compared_liar() {
     let said = &example.contradiction;
     assert_eq!(said.frame, 0);
     assert_eq!(said.given[0].bci, said.expected[0].bci + 1, "{example:?}");
+    // JVMTI contradicts the liar, and not the other one.
+    let jvmti = heard(&compared);
+    let [liar, other] = &jvmti.walkers[..] else {
+        panic!("{jvmti:#?}");
+    };
+    assert_eq!(liar.name, "liar");
+    assert!(liar.agreements.differ > 20, "{jvmti:#?}");
+    assert!(
+        liar.contradicted() * 10 >= liar.agreements.differ * 8,
+        "{jvmti:#?}"
+    );
+    assert!(
+        liar.agreements.agree * 20 < liar.agreements.differ,
+        "{jvmti:#?}"
+    );
+    let mut kinds = liar.examples.iter().map(|example| example.kind);
+    assert!(
+        kinds.any(|kind| kind == ContradictionKind::OtherBci),
+        "{jvmti:#?}"
+    );
+    assert!(
+        liar.examples
+            .iter()
+            .all(|example| example.oracle == "jvmti")
+    );
+    assert_eq!(other.contradicted(), 0, "{jvmti:#?}");
 }

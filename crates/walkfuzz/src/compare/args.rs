@@ -18,7 +18,7 @@ Examples:
 Exit codes: 0 compared, 1 untouched contexts differ for no known reason and --fail-on asked for it (any: also contexts that the code
 passes through), 2 wrong usage, 3 the environment lacks something, 4 unknown: too few untouched contexts in which both give frames")]
 pub(crate) struct CompareArgs {
-    /// Which two: agct, reference.
+    /// Which two: agct, reference, or a library, PATH/LIB.so.
     #[arg(long, value_delimiter = ',', default_value = "agct,reference")]
     pub(crate) walkers: Vec<String>,
     /// How long, at most.

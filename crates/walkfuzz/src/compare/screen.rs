@@ -103,6 +103,7 @@ fn third(jvmti: &ThirdVoice) -> String {
         "differs",
         "for a known reason",
         "no frames",
+        "with an entry as -1",
     ];
     let mut rows = vec![head.map(str::to_owned).to_vec()];
     for row in &jvmti.walkers {
@@ -115,6 +116,7 @@ fn third(jvmti: &ThirdVoice) -> String {
             it.differ,
             row.known,
             it.only_second,
+            row.at_entry,
         ];
         let name = std::iter::once(row.name.clone());
         rows.push(name.chain(numbers.map(count)).collect());
@@ -261,4 +263,45 @@ fn share(count: KOfN) -> String {
     count
         .share()
         .map_or_else(|| "-".to_owned(), |share| format!("{:.2} %", share * 100.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use walkfuzz_record::ContradictionKind;
+    use walkfuzz_record::finding::FindingBlob;
+
+    use super::*;
+
+    #[test]
+    fn an_example_is_shown_once() {
+        let example = |tier: &str, bci: i32, pc: &str| Example {
+            tier: tier.to_owned(),
+            perturbation: pc.to_owned(),
+            code: FindingBlob {
+                kind: "nmethod".to_owned(),
+                name: None,
+                ..FindingBlob::default()
+            },
+            contradiction: FindingContradiction {
+                oracle: "reference".to_owned(),
+                kind: ContradictionKind::OtherBci,
+                frame: 0,
+                known: None,
+                given: vec![JavaFrame {
+                    method: "A.b()V".to_owned(),
+                    bci,
+                }],
+                expected: Vec::new(),
+            },
+        };
+        let all = [
+            example("T0", 1, "untouched"),
+            example("T0", 1, "untouched"),
+            example("T4", 1, "pc~bit34"),
+            example("T0", 2, "untouched"),
+            example("T4", 1, "pc~bit35"),
+        ];
+        let shown: Vec<&Example> = different(&all).collect();
+        assert_eq!(shown, [&all[0], &all[2], &all[3]]);
+    }
 }

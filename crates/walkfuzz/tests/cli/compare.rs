@@ -5,6 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use assert_cmd::Command;
+use predicates::prelude::PredicateBooleanExt as _;
 use predicates::str::contains;
 use walkfuzz_jvm::Jdk;
 
@@ -126,6 +127,13 @@ fn two_walkers_are_compared() {
         .sum();
     assert!(contexts >= 20_000, "{said:#}");
     assert!(said["copies"].as_u64() > Some(0));
+    let jvmti = &said["jvmti"];
+    assert!(jvmti["stood_still"].as_u64() > Some(20), "{jvmti:#}");
+    for walker in 0..2 {
+        let row = &jvmti["walkers"][walker];
+        assert_eq!(row["name"], said["walkers"][walker]["name"]);
+        assert!(row["agree"].as_u64() > Some(10), "{jvmti:#}");
+    }
     let run = fs::read_dir(runs.path())
         .unwrap()
         .flatten()
@@ -151,12 +159,15 @@ fn the_screen_has_tiers_reasons_and_codes() {
         .stdout(contains("walkfuzz compare agct and reference"))
         .stdout(contains("agree or differ in a known way"))
         .stdout(contains("T4"))
-        .stdout(contains("reference gives frames, unproven"));
+        .stdout(contains("reference gives frames, unproven"))
+        .stdout(contains("threads outside Java: "))
+        .stdout(contains("beside jvmti"));
     // Too little to say anything.
     compare(&jdk, runs.path())
-        .args(["--contexts", "10", "--in-copy", "10"])
+        .args(["--contexts", "10", "--in-copy", "10", "--jvmti", "0"])
         .assert()
-        .code(4);
+        .code(4)
+        .stdout(contains("jvmti").not());
 }
 
 /// AsyncGetCallTrace takes a return address for an instruction, and half a frame for a whole one: an oracle sees that at untouched contexts.
