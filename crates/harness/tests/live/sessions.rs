@@ -60,8 +60,8 @@ pub(crate) fn from_outside() {
     let hands = names.filter(|name| name.as_ref().is_ok_and(|name| name == "walkfuzz-hand\n"));
     assert_eq!(hands.count(), 1);
     let summary = finished(&mut session);
-    let controls = summary.controls.k as f64 / summary.controls.of as f64;
-    assert!(controls >= 0.4, "controls {:?}", summary.controls);
+    // A share would tell of the moments: those of one stub that cannot be walked from come in clumps.
+    assert!(summary.controls.k >= 40, "controls {:?}", summary.controls);
     assert!(summary.perturbed_walks > 4 * INPUTS, "{summary:?}");
     for finding in &summary.findings {
         assert!(
