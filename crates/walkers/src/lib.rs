@@ -29,5 +29,5 @@ pub use request::{ExtensionCall, RequestStackTrace};
 pub use ticks::{tick_hz, ticks};
 pub use trace::{CANARY, CallTrace, Frame, MAX_DEPTH, TraceBuffer, hash};
 pub use walked::{Ended, Walked, fault_record, walk_bare, walk_guarded};
-pub use walker::{Call, Start, ThreadHandle, WalkFunction, Walker};
+pub use walker::{Call, Methods, Start, ThreadHandle, WalkFunction, Walker};
 pub use walkfuzz_reference::ReferenceError;
