@@ -20,7 +20,7 @@ mod walker;
 
 pub use agct::Agct;
 pub use agreement::{Agreement, Voice, compare, contradiction};
-pub use known::{Explainer, Referee, as_interrupted, known_difference};
+pub use known::{Explainer, Referee, as_interrupted, behind_whole, known_difference};
 pub use plugin::abi as plugin_abi;
 pub use plugin::{Facts, Library, Plugin, PluginError, PluginPath};
 pub use reference::ReferenceWalker;
