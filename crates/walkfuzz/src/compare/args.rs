@@ -7,7 +7,7 @@ use crate::cli::SubjectArgs;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Untouched contexts are walked on held threads, perturbed ones in frozen copies of them. What the walkers differ in is told by tier; the
-reasons that are known are counted apart (docs/compare.md).
+reasons that are known are counted apart (docs/compare.md). JVMTI is asked too, of threads that stand still.
 
 Examples:
     walkfuzz compare
