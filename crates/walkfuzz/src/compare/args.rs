@@ -15,7 +15,7 @@ Examples:
     walkfuzz compare --contexts 1000000 --gc z --json
     walkfuzz compare --fail-on bug
 
-Exit codes: 0 compared, 1 untouched contexts differ for no known reason and --fail-on asked for it (any: also contexts that the code
+Exit codes: 0 compared, 1 untouched contexts differ, or JVMTI contradicts a walk, for no known reason and --fail-on asked for it (any: also contexts that the code
 passes through), 2 wrong usage, 3 the environment lacks something, 4 unknown: too few untouched contexts in which both give frames")]
 pub(crate) struct CompareArgs {
     /// Which two: agct, reference, or a library, PATH/LIB.so.
