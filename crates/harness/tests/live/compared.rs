@@ -114,7 +114,7 @@ pub(crate) fn compared_liar() {
     }
     let mut session = survey(planted::always_lying);
     let plan = ComparePlan {
-        contexts: 6_000,
+        contexts: 20_000,
         ..PLAN
     };
     let compared = session.compare(&plan, |_| true).unwrap();
