@@ -293,6 +293,7 @@ static const struct walkfuzz_walker walker = {
     .generation = "agct",
 #else
     .codes = codes,
+    .method = WALKFUZZ_METHOD_PC,
 #endif
     .init = init,
     .walk = mutated,

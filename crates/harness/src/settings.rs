@@ -195,7 +195,7 @@ impl Settings {
         let under_test = walker("WALKFUZZ_WALKER", &value("WALKFUZZ_WALKER"), names.clone())?;
         let oracle = match value("WALKFUZZ_ORACLE").as_str() {
             NO_ORACLE => None,
-            name if name == under_test.name() => {
+            name if WalkerChoice::from_name(name) == Some(under_test) => {
                 return Err(HarnessError::Variable {
                     name: "WALKFUZZ_ORACLE",
                     value: name.to_owned(),

@@ -19,6 +19,9 @@
 #ifndef GENERATION
 #define GENERATION NULL
 #endif
+#ifndef METHOD
+#define METHOD WALKFUZZ_METHOD_ID
+#endif
 #ifndef SIZE
 #define SIZE sizeof(struct walkfuzz_walker)
 #endif
@@ -121,6 +124,7 @@ static const struct walkfuzz_walker walker = {
     .walk = walk,
 #endif
     .walk_from_frame = walk_from_frame,
+    .method = METHOD,
 };
 
 #if defined(CRASH_WHEN_LOADED)

@@ -7,10 +7,11 @@ use std::path::Path;
 
 use walkfuzz_record::{Code, Generation};
 
-use super::abi::{ABI, RawWalker};
+use super::abi::{ABI, METHOD_ID, METHOD_PC, RawWalker};
 use super::error::PluginError;
 use super::load::Library;
 use crate::request::RequestStackTrace;
+use crate::walker::Methods;
 
 /// Names that stand for walkfuzz's own walkers in signatures: these, and whatever begins with one of them and a `-`.
 const TAKEN: [&str; 6] = [
@@ -83,6 +84,15 @@ pub(super) fn describe(path: &Path, raw: *const RawWalker) -> Result<Library, Pl
             "it has names for codes, and those of generation {generation} have theirs"
         )));
     }
+    let methods = match raw.method {
+        METHOD_ID => Methods::Ids,
+        METHOD_PC => Methods::Pcs,
+        other => {
+            return Err(wrong(format!(
+                "its method is {other}, and 0 (method ids) or 1 (pcs) is known"
+            )));
+        }
+    };
     Ok(Library {
         path: path.into(),
         raw,
@@ -90,6 +100,7 @@ pub(super) fn describe(path: &Path, raw: *const RawWalker) -> Result<Library, Pl
         version,
         generation,
         codes,
+        methods,
         watched: 0,
     })
 }
