@@ -9,9 +9,6 @@ use crate::oracle::Oracle;
 use crate::plugin;
 use crate::start::Subject;
 
-/// May stand before a library's path, as the sampler has it.
-const PLUGIN: &str = "plugin:";
-
 /// No oracle, in the environment.
 pub(crate) const NO_ORACLE: &str = "none";
 
@@ -67,7 +64,7 @@ impl WalkerChoice {
     pub fn from_name(name: &str) -> Option<Self> {
         let named = Self::ALL.into_iter().find(|walker| walker.name() == name);
         named.or_else(|| {
-            let path = name.strip_prefix(PLUGIN).unwrap_or(name);
+            let path = name.strip_prefix(PluginPath::PREFIX).unwrap_or(name);
             let path: PluginPath = path.parse().ok().filter(|_| path.contains('/'))?;
             Some(WalkerChoice::Plugin(Box::leak(Box::new(path))))
         })

@@ -103,6 +103,16 @@ fn wrong_descriptions_are_refused() {
         2,
     );
     refused(
+        &["-DNAME=\"request-stack-trace\""],
+        &["would be taken for walkfuzz's own \"request-stack-trace\""],
+        2,
+    );
+    refused(
+        &["-DVERSION=\"1.0-2026-11-22-abcdef012\""],
+        &["the version \"1.0-2026-11-22-abcdef012\" has 24 bytes, and 23 is the most"],
+        2,
+    );
+    refused(
         &["-DNAME=\"Two words\""],
         &["\"Two words\" must have 1 to 31"],
         2,

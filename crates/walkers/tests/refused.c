@@ -13,6 +13,9 @@
 #ifndef NAME
 #define NAME "right"
 #endif
+#ifndef VERSION
+#define VERSION "2.5"
+#endif
 #ifndef GENERATION
 #define GENERATION NULL
 #endif
@@ -113,7 +116,7 @@ static const struct walkfuzz_walker walker = {
     .abi = ABI,
     .size = SIZE,
     .name = NAME,
-    .version = "2.5",
+    .version = VERSION,
     .generation = GENERATION,
     .codes = codes,
     .init = init,

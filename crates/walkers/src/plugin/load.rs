@@ -28,6 +28,11 @@ pub struct PluginPath {
     pub sha256: Option<String>,
 }
 
+impl PluginPath {
+    /// Stands before a library's path where walkers are named.
+    pub const PREFIX: &'static str = "plugin:";
+}
+
 impl FromStr for PluginPath {
     type Err = PluginError;
 
