@@ -107,6 +107,7 @@ static const struct walkfuzz_walker walker = {
     .init = init,
     .walk = walk,
     .walk_from_frame = walk_from_frame,
+    .method = WALKFUZZ_METHOD_PC,
 };
 
 const struct walkfuzz_walker *walkfuzz_walker(void) {

@@ -77,7 +77,9 @@ MUTATION int32_t mutated(const struct walkfuzz_thread *thread, void *ucontext, i
     return count;
 }
 #elif defined(MUTANT_OFF_BY_ONE_INLINED)
-/* Believes that two methods share one compiled frame, and forgets the outer one. */
+/* Believes that two methods share one compiled frame, and forgets the outer one: of every walk. Which frames share one is written in the compiler's
+ * scopes, which a library that has AsyncGetCallTrace's answer alone does not see. The mistake in the frames is that of a walker that miscounts where
+ * they do. */
 MUTATION int32_t mutated(const struct walkfuzz_thread *thread, void *ucontext, int32_t depth, struct walkfuzz_frame *frames) {
     int32_t count = right(thread, ucontext, depth, frames);
     if (count > 2) {
@@ -87,7 +89,8 @@ MUTATION int32_t mutated(const struct walkfuzz_thread *thread, void *ucontext, i
     return count;
 }
 #elif defined(MUTANT_SKIPS_AT_STUB)
-/* Where a return address lies on top of the stack, as in a stub and at a method's first instruction, it goes to the caller, and once more. */
+/* Where a return address lies on top of the stack, as in a stub and at a method's first instruction, it goes to the caller, and once more. It takes
+ * every word in the code cache's bounds for a return address: what is a stub the code cache's blobs say, which nobody shows a library. */
 MUTATION int32_t mutated(const struct walkfuzz_thread *thread, void *ucontext, int32_t depth, struct walkfuzz_frame *frames) {
     int32_t count = right(thread, ucontext, depth, frames);
     uintptr_t top = 0;
@@ -290,6 +293,7 @@ static const struct walkfuzz_walker walker = {
     .generation = "agct",
 #else
     .codes = codes,
+    .method = WALKFUZZ_METHOD_PC,
 #endif
     .init = init,
     .walk = mutated,

@@ -16,10 +16,10 @@ use walkfuzz_triage::{
     CrashLog, Death, Ended, Exit, JdkVersion, Kind, KnownIssues, Query, Signal, Signature, classify,
 };
 
-use walkfuzz_walkers::{RemoteMode, RequestStackTrace};
+use walkfuzz_walkers::{PluginPath, RemoteMode, RequestStackTrace};
 
 use crate::cell::Cell;
-use crate::launch::{NO_WALKER, PLUGIN};
+use crate::launch::NO_WALKER;
 use crate::process::{Finished, MAPS};
 use crate::profile::Minimum;
 use crate::recording::usual_rate;
@@ -310,7 +310,7 @@ fn walker_name<'a>(cell: &'a str, records: &'a [Record]) -> &'a str {
     let mut own = records
         .iter()
         .filter_map(|record| record.walkers.first()?.as_ref());
-    match cell.strip_prefix(PLUGIN) {
+    match cell.strip_prefix(PluginPath::PREFIX) {
         Some(_) => own.next().map_or("plugin", |walker| &walker.name),
         None => cell,
     }

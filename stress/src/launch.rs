@@ -17,8 +17,8 @@ use crate::recording;
 const STEPS: u32 = 64;
 /// Perturbed walks at each sample, in mode `perturbed`.
 const PERTURBED: u32 = 16;
-/// Stands before a library's path in the walker of a cell.
-pub(crate) const PLUGIN: &str = "plugin:";
+/// walkfuzz's own walker.
+const REFERENCE: &str = "reference";
 /// The walker's name in cells that nobody samples: what the sampled ones are compared with.
 pub const NO_WALKER: &str = "none";
 /// The folder for temporary files in a cell's.
@@ -66,6 +66,12 @@ pub fn check(cell: &Cell) -> Result<(), String> {
             "{} walks untouched contexts under crash protection: mode guarded or churn",
             cell.walker
         ));
+    }
+    if cell.walker == REFERENCE && cell.mode == "bare" {
+        return Err(
+            "the reference walker reads with loads whose faults the guard resumes: not mode bare"
+                .to_owned(),
+        );
     }
     let Some((walker, event, _, oldest)) = recording::WALKERS
         .into_iter()
@@ -320,6 +326,18 @@ mod tests {
         for mode in ["bare", "stepped", "perturbed"] {
             assert!(says(mode).unwrap_err().contains("mode guarded or churn"));
         }
+    }
+
+    #[test]
+    fn the_reference_walker_goes_with_protection_alone() {
+        let says = |mode: &str| {
+            let values = format!("17 g1 default reference {mode} queens none timer 1ms");
+            check(&cell(&values))
+        };
+        for mode in ["guarded", "stepped", "churn", "perturbed"] {
+            assert_eq!(says(mode), Ok(()));
+        }
+        assert!(says("bare").unwrap_err().contains("not mode bare"));
     }
 
     #[test]

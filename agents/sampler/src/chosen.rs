@@ -12,9 +12,6 @@ use walkfuzz_walkers::{
 /// The walkers, as messages name them.
 pub(crate) const WALKERS: &str = "agct, reference, agct-remote-env, agct-remote-tid, agct-remote-running, request-stack-trace or plugin:PATH";
 
-/// Stands before a library's path.
-const PLUGIN: &str = "plugin:";
-
 /// See the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WalkerChoice {
@@ -44,20 +41,23 @@ pub(crate) enum NoRequest {
 }
 
 impl WalkerChoice {
-    /// The walker of that name.
-    pub(crate) fn from_name(name: &str) -> Option<Self> {
-        match name {
+    /// The walker of that name, if there is one.
+    ///
+    /// # Errors
+    /// Why what stands for a library cannot be one.
+    pub(crate) fn from_name(name: &str) -> Result<Option<Self>, PluginError> {
+        Ok(match name {
             "agct" => Some(WalkerChoice::Agct),
             "reference" => Some(WalkerChoice::Reference),
             RequestStackTrace::NAME => Some(WalkerChoice::Request),
-            _ => match name.strip_prefix(PLUGIN) {
+            _ => match name.strip_prefix(PluginPath::PREFIX) {
                 Some(path) => {
-                    let path = path.parse().ok()?;
+                    let path = path.parse()?;
                     Some(WalkerChoice::Plugin(Box::leak(Box::new(path))))
                 }
                 None => RemoteMode::from_name(name).map(WalkerChoice::Remote),
             },
-        }
+        })
     }
 
     /// The library, opened, if the walker is in one.

@@ -15,6 +15,7 @@ use crate::clock::{self, CLOCKS, Clock};
 use crate::keeper;
 use crate::options::Choice;
 use crate::protect;
+use crate::remote;
 use crate::sampler::Sampler;
 use crate::summary::Summary;
 use crate::threads::{self, Identity, Thread};
@@ -94,13 +95,8 @@ pub(crate) fn remove_current() {
         running.ended.add(&ended);
     }
     threads::remove(thread);
-    let remote = running
-        .as_ref()
-        .and_then(|running| running.sampler.remote.as_ref());
     drop(running);
-    if let Some(remote) = remote {
-        remote.await_end_of(thread);
-    }
+    remote::await_end_of(thread);
     // Signals that are under way find nobody from here on.
     protect::unregister(thread);
 }
@@ -119,6 +115,9 @@ pub(crate) fn begin(sampler: &'static Sampler) {
         thread.forget_counts();
         let now = clock::cpu_nanoseconds(thread.tid.load(Relaxed));
         thread.cpu_base.store(now.unwrap_or(0), Relaxed);
+    }
+    if let Some(remote) = &sampler.remote {
+        remote.begin();
     }
     *control = Some(running);
 }

@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use walkfuzz_jvm::unescaped;
+use walkfuzz_walkers::PluginError;
 
 use crate::chosen::{WALKERS, WalkerChoice};
 use crate::clock::Clock;
@@ -100,6 +101,9 @@ pub enum OptionError {
         /// What it may be.
         expected: &'static str,
     },
+    /// A library that cannot be one.
+    #[error("walker: {0}")]
+    Library(#[from] PluginError),
     /// A key that must be there is missing.
     #[error("record=PATH is missing: there is nowhere to write to")]
     NoRecord,
@@ -211,7 +215,7 @@ impl Options {
                 self.choice = choice(value).ok_or_else(|| wrong("all, one or random:N"))?;
             }
             "walker" => {
-                self.walker = WalkerChoice::from_name(value).ok_or_else(|| wrong(WALKERS))?
+                self.walker = WalkerChoice::from_name(value)?.ok_or_else(|| wrong(WALKERS))?;
             }
             "guard" => self.guard = switch(value).ok_or_else(|| wrong("on or off"))?,
             "timing" => self.timing = switch(value).ok_or_else(|| wrong("on or off"))?,
@@ -346,6 +350,10 @@ mod tests {
         assert!(complaint("clock=timer").contains("record=PATH is missing"));
         assert!(complaint("record=").contains("record=PATH is missing"));
         assert!(complaint("record=a,record=b").contains("record is given twice"));
+        assert_eq!(
+            complaint("record=r,walker=plugin:/lib.so@sha256:12"),
+            "walker: 12 is no SHA-256: write PATH@sha256: and 64 hexadecimal digits"
+        );
         assert!(complaint("record=a%2").contains("has a % that"));
         assert!(complaint("record=a%é").contains("has a % that"));
         for wrong in [

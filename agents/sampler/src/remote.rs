@@ -15,6 +15,7 @@ mod desk;
 mod spread;
 
 use std::sync::atomic::{AtomicBool, Ordering::*};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use libc::ucontext_t;
@@ -46,6 +47,10 @@ const PATIENCE: Duration = Duration::from_millis(50);
 const EXIT: Duration = Duration::from_secs(20);
 /// How long the end of a sampling waits for the walking thread.
 const STOP: Duration = Duration::from_secs(5);
+
+/// Who may walk threads now: from before the first offer until the walking thread has come to its end, which is after that of the sampling. A thread
+/// that ends meanwhile waits for each. Never locked in a handler.
+static WALKING: Mutex<Vec<&'static RemoteSampling>> = Mutex::new(Vec::new());
 
 /// See the module.
 pub(crate) struct RemoteSampling {
@@ -145,8 +150,12 @@ impl RemoteSampling {
         walking
     }
 
-    /// `thread`, the calling one, has left the table and ends: its `JavaThread` must stay until nobody walks it.
-    pub(crate) fn await_end_of(&self, thread: &'static Thread) {
+    /// From now on threads may be walked.
+    pub(crate) fn begin(&'static self) {
+        walking().push(self);
+    }
+
+    fn await_end_of(&self, thread: &'static Thread) {
         let (waited, over) = self.desk.await_end_of(thread, self.in_ticks(EXIT));
         self.counts
             .exits_waited
@@ -156,12 +165,16 @@ impl RemoteSampling {
             .fetch_add(u64::from(!over), Relaxed);
     }
 
-    /// Lets the walking thread come to its end. It may not, if it hangs where no alarm reaches it: the JVM goes on all the same.
+    /// Lets the walking thread come to its end. It may not, if it hangs where no alarm reaches it: the JVM goes on all the same, and threads that end
+    /// go on waiting for it.
     pub(crate) fn stop(&self) {
         self.wanted.store(false, Release);
         let began = Instant::now();
         while self.serving.load(Acquire) && began.elapsed() < STOP {
             std::thread::sleep(Duration::from_millis(1));
+        }
+        if !self.serving.load(Acquire) {
+            walking().retain(|other| !std::ptr::eq(*other, self));
         }
     }
 
@@ -288,6 +301,18 @@ impl RemoteSampling {
         lane.end_walk(&outcome, made.ticks);
         lane.release();
     }
+}
+
+/// `thread`, the calling one, has left the table and ends: its `JavaThread` must stay until nobody walks it.
+pub(crate) fn await_end_of(thread: &'static Thread) {
+    let walking = walking().clone();
+    for remote in walking {
+        remote.await_end_of(thread);
+    }
+}
+
+fn walking() -> MutexGuard<'static, Vec<&'static RemoteSampling>> {
+    WALKING.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// What came of a walk, whose lane stands open.

@@ -2,18 +2,21 @@
 
 use walkfuzz_record::Generation;
 use walkfuzz_triage::Signature;
-use walkfuzz_walkers::{Explainer, PluginPath, RemoteMode, Walker};
+use walkfuzz_walkers::{Explainer, Library, Methods, PluginPath, RemoteMode, Walker};
 
 use crate::error::HarnessError;
 use crate::oracle::Oracle;
 use crate::plugin;
 use crate::start::Subject;
 
-/// May stand before a library's path, as the sampler has it.
-const PLUGIN: &str = "plugin:";
-
 /// No oracle, in the environment.
 pub(crate) const NO_ORACLE: &str = "none";
+
+/// Chooses the code under test.
+pub(crate) const WALKER: &str = "WALKFUZZ_WALKER";
+
+/// Chooses who judges it.
+const ORACLE: &str = "WALKFUZZ_ORACLE";
 
 /// A walker that can be named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,12 +50,21 @@ impl WalkerChoice {
         }
     }
 
+    /// As the environment takes it.
+    #[must_use]
+    pub fn setting(self) -> String {
+        match self {
+            WalkerChoice::Plugin(path) => path.to_string(),
+            own => own.name().to_owned(),
+        }
+    }
+
     /// The walker of that name, or of the library at that path, which has a `/` in it.
     #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         let named = Self::ALL.into_iter().find(|walker| walker.name() == name);
         named.or_else(|| {
-            let path = name.strip_prefix(PLUGIN).unwrap_or(name);
+            let path = name.strip_prefix(PluginPath::PREFIX).unwrap_or(name);
             let path: PluginPath = path.parse().ok().filter(|_| path.contains('/'))?;
             Some(WalkerChoice::Plugin(Box::leak(Box::new(path))))
         })
@@ -88,7 +100,7 @@ impl WalkerChoice {
             }
             WalkerChoice::RemoteRunning => {
                 return Err(HarnessError::Variable {
-                    name: "WALKFUZZ_WALKER",
+                    name: WALKER,
                     value: self.name().to_owned(),
                     wanted: "a walker that walks its own thread: there is no other one here"
                         .to_owned(),
@@ -98,22 +110,55 @@ impl WalkerChoice {
     }
 }
 
-/// The variables that make a session walk with what a signature speaks of. Nothing for a walker that has no name here.
-#[must_use]
-pub fn walkers_of(signature: &str) -> Vec<(&'static str, String)> {
-    let signature = signature.parse::<Signature>().ok();
-    let walker = signature
-        .as_ref()
-        .and_then(|signature| WalkerChoice::from_name(&signature.walker));
-    let Some((signature, walker)) = signature.as_ref().zip(walker) else {
-        return Vec::new();
+/// Says before anything is made for a session whether these can walk, as far as that is known without a JVM: libraries have walkers, and two walkers
+/// whose frames are compared both give method ids.
+///
+/// # Errors
+/// Why not.
+pub(crate) fn check(
+    walker: WalkerChoice,
+    oracle: Option<WalkerChoice>,
+) -> Result<(), HarnessError> {
+    for choice in [Some(walker), oracle].into_iter().flatten() {
+        let WalkerChoice::Plugin(path) = choice else {
+            continue;
+        };
+        let library = Library::open(path)?;
+        if oracle.is_some() && library.methods() == Methods::Pcs {
+            return Err(HarnessError::GivesPcs {
+                walker: library.name().to_owned(),
+            });
+        }
+    }
+    Ok(())
+}
+
+/// The variables that make a session walk with what a signature speaks of. A library stays what the environment says: its walker's name does not lead to it.
+///
+/// # Errors
+/// The sentence that says which library must be set and is not.
+pub fn walkers_of(signature: &str) -> Result<Vec<(&'static str, String)>, String> {
+    let Ok(signature) = signature.parse::<Signature>() else {
+        return Ok(Vec::new());
     };
-    let oracle = signature.oracle().and_then(WalkerChoice::from_name);
-    let oracle = oracle.map_or(NO_ORACLE, WalkerChoice::name);
-    vec![
-        ("WALKFUZZ_WALKER", walker.name().to_owned()),
-        ("WALKFUZZ_ORACLE", oracle.to_owned()),
-    ]
+    let mut variables = Vec::new();
+    match WalkerChoice::from_name(&signature.walker) {
+        Some(walker) => variables.push((WALKER, walker.name().to_owned())),
+        None => is_at_hand(&signature.walker)?,
+    }
+    match signature.oracle() {
+        None => variables.push((ORACLE, NO_ORACLE.to_owned())),
+        Some(name) => match WalkerChoice::from_name(name) {
+            Some(oracle) => variables.push((ORACLE, oracle.name().to_owned())),
+            None => is_library_of(
+                name,
+                ORACLE,
+                "the oracle that judged it is",
+                std::env::var(ORACLE).ok(),
+            )?,
+        },
+    }
+    Ok(variables)
 }
 
 /// What must be set before somebody walks again with the walker of that name, if anything must: a library is not found by its walker's name.
@@ -121,28 +166,73 @@ pub fn walkers_of(signature: &str) -> Vec<(&'static str, String)> {
 /// # Errors
 /// The sentence that says so.
 pub fn is_at_hand(walker: &str) -> Result<(), String> {
-    let set = std::env::var("WALKFUZZ_WALKER").unwrap_or_default();
-    let library = matches!(WalkerChoice::from_name(&set), Some(WalkerChoice::Plugin(_)));
-    if library || WalkerChoice::from_name(walker).is_some() {
+    if WalkerChoice::from_name(walker).is_some() {
+        return Ok(());
+    }
+    let set = std::env::var(WALKER).ok();
+    is_library_of(walker, WALKER, "it was found with the walker", set)
+}
+
+/// Whether a variable is `set` to a library whose walker has that name.
+fn is_library_of(
+    name: &str,
+    variable: &str,
+    role: &str,
+    set: Option<String>,
+) -> Result<(), String> {
+    let path = match WalkerChoice::from_name(&set.unwrap_or_default()) {
+        Some(WalkerChoice::Plugin(path)) => path,
+        _ => {
+            return Err(format!(
+                "{role} {name}, which is none of walkfuzz's own: set {variable} to the path of its library"
+            ));
+        }
+    };
+    let library = Library::open(path).map_err(|error| error.to_string())?;
+    if library.name() == name {
         return Ok(());
     }
     Err(format!(
-        "it was found with the walker {walker}, which is none of walkfuzz's own: set WALKFUZZ_WALKER to the path of its library"
+        "{role} {name}, and {variable} is the library of {}: set it to the path of {name}'s",
+        library.name()
     ))
 }
 
-/// A walker as an oracle.
+/// Whether these two are AsyncGetCallTrace and the reference walker, whose differences are known. A library that calls AsyncGetCallTrace is neither.
+pub(crate) fn are_known(first: &dyn Walker, second: &dyn Walker) -> bool {
+    let is_reference = |walker: &dyn Walker| walker.name() == WalkerChoice::Reference.name();
+    (is_agct(first) && is_reference(second)) || (is_reference(first) && is_agct(second))
+}
+
+/// Whether it is the JVM's AsyncGetCallTrace itself.
+pub(crate) fn is_agct(walker: &dyn Walker) -> bool {
+    [WalkerChoice::Agct, WalkerChoice::RemoteRunning]
+        .map(WalkerChoice::name)
+        .contains(&walker.name())
+}
+
+/// A walker as the oracle of `judged`.
 ///
 /// # Errors
-/// What the JVM's tables lack for it, by name.
-pub(crate) fn oracle(choice: WalkerChoice, subject: &Subject) -> Result<Oracle, HarnessError> {
-    // Without it the differences have no names; whatever walks, the reference can say what is known.
-    let explainer = subject
-        .world
-        .reference()
-        .ok()
-        .and_then(|walker| walker.reference());
+/// What the JVM's tables lack for it, by name, or that one of the two gives pcs.
+pub(crate) fn oracle(
+    choice: WalkerChoice,
+    judged: &dyn Walker,
+    subject: &Subject,
+) -> Result<Oracle, HarnessError> {
     let walker = choice.make(subject)?;
+    for walker in [judged, &*walker] {
+        if walker.methods() == Methods::Pcs {
+            return Err(HarnessError::GivesPcs {
+                walker: walker.name().to_owned(),
+            });
+        }
+    }
+    // Without it the differences have no names.
+    let reference = are_known(judged, &*walker)
+        .then(|| subject.world.reference().ok())
+        .flatten();
+    let explainer = reference.and_then(|walker| walker.reference());
     Ok(Oracle::new(walker, explainer.map(Explainer::new)))
 }
 
@@ -177,6 +267,7 @@ mod tests {
     fn a_signature_says_who_walks_and_who_judges() {
         let set = |signature: &str| {
             walkers_of(signature)
+                .unwrap()
                 .into_iter()
                 .map(|(name, value)| format!("{name}={value}"))
                 .collect::<Vec<_>>()
@@ -192,7 +283,11 @@ mod tests {
             set("SIGSEGV|frame::sender|agct"),
             "WALKFUZZ_WALKER=agct WALKFUZZ_ORACLE=none"
         );
-        assert_eq!(set("SIGSEGV|frame::sender|planted"), "");
         assert_eq!(set("no signature"), "");
+        let refused = |signature: &str| walkers_of(signature).unwrap_err();
+        let said = refused("SIGSEGV|frame::sender|mine");
+        assert!(said.contains("the walker mine") && said.contains("set WALKFUZZ_WALKER to"));
+        let said = refused("wrong-frames|missing frame at frame 0|agct|mine disagrees");
+        assert!(said.contains("judged it is mine") && said.contains("set WALKFUZZ_ORACLE to"));
     }
 }

@@ -21,6 +21,14 @@ pub enum HarnessError {
     /// A walker from a library.
     #[error(transparent)]
     Plugin(#[from] walkfuzz_walkers::PluginError),
+    /// A walker that gives pcs, beside another one.
+    #[error(
+        "the walker {walker} gives pcs and no method ids, so that its frames and another walker's cannot be held against each other: walk with it alone (WALKFUZZ_ORACLE=none)"
+    )]
+    GivesPcs {
+        /// Its name.
+        walker: String,
+    },
     /// The workload.
     #[error("only {registered} of {wanted} workload threads registered in time")]
     Workload {
@@ -74,7 +82,9 @@ impl HarnessError {
     #[must_use]
     pub fn exit_code(&self) -> i32 {
         match self {
-            HarnessError::Variable { .. } | HarnessError::SnapshotFile(_) => 2,
+            HarnessError::Variable { .. }
+            | HarnessError::GivesPcs { .. }
+            | HarnessError::SnapshotFile(_) => 2,
             HarnessError::Plugin(error) => error.exit_code(),
             _ => 3,
         }

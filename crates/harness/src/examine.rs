@@ -171,6 +171,7 @@ pub(crate) fn walk_unrecorded(
             classifier: RefCell::new(&mut world.classifier),
             code: &world.code,
             landscape: &world.landscape,
+            walk_mode: world.walk_mode,
         };
         let given = Given {
             walker,

@@ -12,6 +12,7 @@ use walkfuzz_context::generate::{crossover, mutate};
 use walkfuzz_record::RunFolder;
 
 use crate::campaign::{self, Role};
+use crate::chosen::WALKER;
 use crate::run::end_process;
 use crate::supervisor::LIBFUZZER_INTERRUPTED;
 use crate::{HarnessError, InputVerdict, Mode, Session, Settings, interrupt, same_crash};
@@ -111,9 +112,6 @@ pub fn mode(arguments: &[String], is_file: impl Fn(&str) -> bool) -> Option<Mode
 /// The session, from its start to the end of the process. Not in thread-local storage: an input may end on another thread
 /// than it began on.
 static SESSION: AtomicPtr<Session> = AtomicPtr::new(std::ptr::null_mut());
-
-/// Chooses the code under test.
-const WALKER: &str = "WALKFUZZ_WALKER";
 
 /// Chooses the walker of a target that has one of its own, unless the environment does.
 ///

@@ -278,6 +278,8 @@ pub struct Judging<'a> {
     pub(crate) code: &'a CodeMap,
     /// What the value classes resolve to.
     pub(crate) landscape: &'a LandscapeTable,
+    /// How the walker gets its context.
+    pub(crate) walk_mode: WalkMode,
 }
 
 impl Judging<'_> {
@@ -296,7 +298,7 @@ impl Judging<'_> {
                 self.landscape,
                 &untouched,
                 given.registers,
-                WalkMode::InHandler,
+                self.walk_mode,
             ),
             Err(_) => Tier::T4,
         };

@@ -12,18 +12,20 @@ use walkfuzz_record::{
 
 use walkfuzz_walkers::Walker;
 
+use crate::chosen;
 use crate::error::HarnessError;
 use crate::settings::Settings;
 
 /// Makes a run folder for a JVM that is yet to be started. Its facts name the walker of the settings; a session writes its own.
 ///
 /// # Errors
-/// It cannot be made.
+/// It cannot be made, or its walkers cannot walk.
 pub fn create(
     settings: &Settings,
     options: &JvmOptions,
     arguments: &[String],
 ) -> Result<RunFolder, HarnessError> {
+    chosen::check(settings.walker, settings.oracle)?;
     let jvm = JvmFacts {
         version: options.jdk.version.to_string(),
         build_id: options.jdk.identity.clone(),

@@ -161,14 +161,17 @@ impl Session {
         };
         let options = start::jvm_options()?;
         let run = Arc::new(match run {
-            Some(run) => run,
+            Some(run) => {
+                chosen::check(settings.walker, settings.oracle)?;
+                run
+            }
             None => run::create(&settings, &options, arguments)?,
         });
         let mut subject = start::start(&settings, options, run.path())?;
         let walker = walker(&mut subject)?;
         let oracle = settings
             .oracle
-            .map(|oracle| chosen::oracle(oracle, &subject))
+            .map(|oracle| chosen::oracle(oracle, &*walker, &subject))
             .transpose()?;
         let Subject {
             jvm,

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use walkfuzz_walkers::PluginPath;
+
 use crate::chosen::{NO_ORACLE, WalkerChoice};
 use crate::error::HarnessError;
 
@@ -181,6 +183,8 @@ impl Settings {
             }
         };
         let walker = |name: &'static str, text: &str, wanted: String| {
+            // What stands behind a path may be no pin, which has a sentence of its own.
+            text.parse::<PluginPath>()?;
             WalkerChoice::from_name(text).ok_or(HarnessError::Variable {
                 name,
                 value: text.to_owned(),
@@ -191,7 +195,7 @@ impl Settings {
         let under_test = walker("WALKFUZZ_WALKER", &value("WALKFUZZ_WALKER"), names.clone())?;
         let oracle = match value("WALKFUZZ_ORACLE").as_str() {
             NO_ORACLE => None,
-            name if name == under_test.name() => {
+            name if WalkerChoice::from_name(name) == Some(under_test) => {
                 return Err(HarnessError::Variable {
                     name: "WALKFUZZ_ORACLE",
                     value: name.to_owned(),

@@ -144,6 +144,7 @@ impl World {
                     classifier: RefCell::new(&mut self.classifier),
                     code: &self.code,
                     landscape: &self.landscape,
+                    walk_mode: self.walk_mode,
                 }),
             },
             watch: Watch {

@@ -30,8 +30,12 @@ extern "C" {
 /* One frame, laid out as AsyncGetCallTrace's ASGCT_CallFrame: the innermost comes first. 16 bytes. */
 struct walkfuzz_frame {
     int32_t bci;  /* bytecode index; -3 for a native method, or where `method` is a pc */
-    void *method; /* jmethodID; a walker without method ids may give a pc */
+    void *method; /* jmethodID; a walker without method ids gives a pc, and says so by its `method` */
 };
+
+/* What `method` of a walker's frames is. */
+#define WALKFUZZ_METHOD_ID 0u
+#define WALKFUZZ_METHOD_PC 1u
 
 /* The walked thread. */
 struct walkfuzz_thread {
@@ -80,6 +84,9 @@ struct walkfuzz_walker {
     /* The same from a frame's sp, fp and pc. NULL where the walker cannot. */
     int32_t (*walk_from_frame)(const struct walkfuzz_thread *thread, uintptr_t sp, uintptr_t fp, uintptr_t pc, int32_t depth,
                                struct walkfuzz_frame *frames);
+
+    /* WALKFUZZ_METHOD_ID or WALKFUZZ_METHOD_PC. Frames with pcs are not held against another walker's. Method ids where `size` ends before. */
+    uint32_t method;
 };
 
 /* The one function that the library exports. */

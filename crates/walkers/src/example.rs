@@ -7,7 +7,7 @@ use std::ptr::addr_of_mut;
 use walkfuzz_record::{Code, Generation};
 
 use crate::trace::{CallTrace, Frame, TraceBuffer};
-use crate::walker::{Call, Start, ThreadHandle, Walker};
+use crate::walker::{Call, Methods, Start, ThreadHandle, Walker};
 
 struct FramePointers;
 
@@ -54,6 +54,10 @@ impl Walker for FramePointers {
 
     fn generation(&self) -> Generation {
         Generation::Plugin
+    }
+
+    fn methods(&self) -> Methods {
+        Methods::Pcs
     }
 
     fn prepare(

@@ -1,12 +1,12 @@
 //! Differences between AsyncGetCallTrace and the reference walker that are understood, told apart by their causes: docs/reference-walker.md has them, with
 //! who is right.
 //!
-//! Reads code through the lookup that it is given and nothing else. [`known_difference`] and [`as_interrupted`] allocate nothing.
+//! Reads code through the lookup that it is given and nothing else. [`as_interrupted`] and [`behind_whole`] allocate nothing.
 
-use walkfuzz_context::{Address, Registers};
+use walkfuzz_context::{Address, Fp, Pc, Registers, Sp};
 use walkfuzz_record::KnownDifference;
 use walkfuzz_reference::{Anchor, CheckedMemory, FrameKind, Reference, ReferenceFrame, Thread};
-use walkfuzz_vmstructs::LiveBlob;
+use walkfuzz_vmstructs::{LiveBlob, Memory as _};
 
 use crate::agreement::{Agreement, Voice, compare};
 use crate::trace::{Frame, MAX_DEPTH};
@@ -25,6 +25,8 @@ pub struct Referee<'a> {
     pub frames: &'a [ReferenceFrame],
     /// Its frames if the first Java frame's pc were one that a signal interrupted: see [`as_interrupted`].
     pub interrupted: &'a [ReferenceFrame],
+    /// What is behind its first frame if that is half a frame and is taken for a whole one: see [`behind_whole`].
+    pub whole: Option<&'a [ReferenceFrame]>,
 }
 
 /// Frames of Java methods.
@@ -57,6 +59,46 @@ pub fn as_interrupted(
     reference
         .walk(&CheckedMemory, &thread, &registers, again)
         .frames
+}
+
+/// If the pc is where a compiled frame is being set up or taken down, so that the caller is not a frame's size away: walks on from where it would be.
+/// AsyncGetCallTrace looks there (frame_x86.cpp, `sender_for_compiled_frame`), and takes what lies there for a return address. Signal-safe.
+pub fn behind_whole(
+    reference: &Reference,
+    thread: &Thread,
+    registers: &Registers,
+    frames: &[ReferenceFrame],
+    behind: &mut [ReferenceFrame],
+) -> Option<usize> {
+    let memory = &CheckedMemory;
+    let pc = registers.pc();
+    let top = frames.first()?;
+    if !thread.in_java || top.pc.0 != pc.0 {
+        return None;
+    }
+    let caller = frames.iter().find(|frame| frame.sp != top.sp)?;
+    let blob = reference.blob_at(memory, Address(pc.0));
+    let blob = blob.filter(|blob| blob.nmethod.is_some())?;
+    let size = u64::from(blob.frame_size);
+    if caller.sp.0.wrapping_sub(top.sp.0) >= size {
+        return None;
+    }
+    let sp = top.sp.0.wrapping_add(size);
+    let word = |below: u64| memory.read_u64(Address(sp.wrapping_sub(below)));
+    let (Ok(pc), Ok(fp)) = (word(8), word(16)) else {
+        return Some(0);
+    };
+    let anchor = Anchor {
+        sp: Sp(sp),
+        pc: Pc(pc),
+        fp: Fp(fp),
+    };
+    let thread = Thread {
+        anchor,
+        in_java: false,
+        ..*thread
+    };
+    Some(reference.walk(memory, &thread, registers, behind).frames)
 }
 
 /// Why `given` is not what the reference says, where that is understood. `given` has AsyncGetCallTrace's frames, at most `depth`, with each `Method*` in the place
@@ -93,7 +135,31 @@ pub fn known_difference(
     if again == Agreement::Agree || next_is_deoptimised(referee.interrupted, again) {
         return Some(KnownDifference::ReturnAddress);
     }
-    is_half_gone(referee, &blob_at).then_some(KnownDifference::HalfFrame)
+    is_half(given, referee, depth).then_some(KnownDifference::HalfFrame)
+}
+
+/// Whether the frames are right as far as the half frame goes, and go on where the caller of a whole one would be.
+fn is_half(given: &[Frame], referee: &Referee<'_>, depth: usize) -> bool {
+    let (Some(whole), Some(top)) = (referee.whole, referee.frames.first()) else {
+        return false;
+    };
+    // Inlined methods share their frame's sp.
+    let inlined = referee.frames.iter().take_while(|frame| frame.sp == top.sp);
+    let half: Vec<ReferenceFrame> = inlined.copied().collect();
+    let frames = [&half, whole].concat();
+    // What lies there is often no caller, and one of the walks ends earlier. Where it is the reference's, it must bear out more than the half frame.
+    match compare(given, &frames_of(&frames, depth)) {
+        Agreement::Agree => true,
+        Agreement::Prefix {
+            shorter: Voice::First,
+            ..
+        } => true,
+        Agreement::Prefix {
+            shorter: Voice::Second,
+            frames,
+        } => frames > java(&half).count(),
+        _ => false,
+    }
 }
 
 /// What AsyncGetCallTrace would make of the reference's frames, with `Method*`s.
@@ -125,27 +191,12 @@ fn refused(
     (last.sp.0 < callee.fp.0.wrapping_add(16)).then_some(KnownDifference::Linker)
 }
 
-/// Whether the pc is where a compiled frame is being set up or taken down: the caller is not a frame's size away.
-fn is_half_gone(referee: &Referee<'_>, blob_at: &impl Fn(Address) -> Option<LiveBlob>) -> bool {
-    let pc = referee.registers.pc().0;
-    let Some(top) = referee.frames.first() else {
-        return false;
-    };
-    if !referee.thread.in_java || top.pc.0 != pc {
-        return false;
-    }
-    let caller = referee.frames.iter().find(|frame| frame.sp != top.sp);
-    let blob = blob_at(Address(pc)).filter(|blob| blob.nmethod.is_some());
-    caller.zip(blob).is_some_and(|(caller, blob)| {
-        caller.sp.0.wrapping_sub(top.sp.0) < u64::from(blob.frame_size)
-    })
-}
-
 /// Says which of the known differences there is, with room for the walks that it takes. In this process's JVM.
 pub struct Explainer {
     reference: &'static Reference,
     frames: Box<[ReferenceFrame]>,
     interrupted: Box<[ReferenceFrame]>,
+    whole: Box<[ReferenceFrame]>,
 }
 
 impl Explainer {
@@ -157,6 +208,7 @@ impl Explainer {
             reference,
             frames: room(),
             interrupted: room(),
+            whole: room(),
         }
     }
 
@@ -172,12 +224,14 @@ impl Explainer {
             reference,
             frames,
             interrupted,
+            whole,
         } = self;
         let memory = &CheckedMemory;
         let thread = reference.thread(memory, java_thread).ok()?;
         let walk = reference.walk(memory, &thread, registers, frames);
         let frames = frames.get(..walk.frames)?;
         let again = as_interrupted(reference, &thread, registers, frames, interrupted);
+        let behind = behind_whole(reference, &thread, registers, frames, whole);
         let with_method = |frame: &Frame| {
             let method = reference.method_of_id(memory, frame.method);
             Frame {
@@ -191,7 +245,65 @@ impl Explainer {
             thread: &thread,
             frames,
             interrupted: interrupted.get(..again)?,
+            whole: behind.and_then(|behind| whole.get(..behind)),
         };
         known_difference(&given, &referee, depth, |at| reference.blob_at(memory, at))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use walkfuzz_context::Arch;
+    use walkfuzz_reference::Trust;
+    use walkfuzz_vmstructs::Span;
+
+    use super::*;
+
+    fn frame(method: u64, sp: u64) -> ReferenceFrame {
+        ReferenceFrame {
+            method: Address(method),
+            kind: FrameKind::Compiled,
+            trust: Trust::Table,
+            sp: Sp(sp),
+            ..ReferenceFrame::NONE
+        }
+    }
+
+    #[test]
+    fn half_a_frame_explains_what_lies_behind_it_and_nothing_else() {
+        let registers = Registers::zeroed(Arch::NATIVE);
+        let thread = Thread {
+            address: Address(0),
+            stack: Span {
+                start: Address(0),
+                end: Address(0),
+            },
+            anchor: Anchor::default(),
+            in_java: true,
+        };
+        let frames = [(1, 8), (2, 8), (3, 16), (4, 64)].map(|(method, sp)| frame(method, sp));
+        let behind = [frame(9, 40), frame(4, 64)];
+        let why = |methods: &[u64], whole: Option<&[ReferenceFrame]>| {
+            let referee = Referee {
+                registers: &registers,
+                thread: &thread,
+                frames: &frames,
+                interrupted: &[],
+                whole,
+            };
+            let given = |&method: &u64| Frame { bci: 0, method };
+            let given: Vec<Frame> = methods.iter().map(given).collect();
+            known_difference(&given, &referee, 10, |_| None)
+        };
+        let half = Some(KnownDifference::HalfFrame);
+        assert_eq!(why(&[1, 2, 9, 4], Some(&behind)), half);
+        assert_eq!(why(&[1, 2, 9, 4, 5], Some(&behind)), half);
+        assert_eq!(why(&[1, 2], Some(&[])), half);
+        // Other frames than those that are there.
+        assert_eq!(why(&[1, 2, 8, 4], Some(&behind)), None);
+        assert_eq!(why(&[7, 2, 9, 4], Some(&behind)), None);
+        assert_eq!(why(&[1, 2, 8, 4], Some(&[])), None);
+        // No half frame.
+        assert_eq!(why(&[1, 2, 9, 4], None), None);
     }
 }

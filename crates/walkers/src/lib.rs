@@ -20,7 +20,7 @@ mod walker;
 
 pub use agct::Agct;
 pub use agreement::{Agreement, Voice, compare, contradiction};
-pub use known::{Explainer, Referee, as_interrupted, known_difference};
+pub use known::{Explainer, Referee, as_interrupted, behind_whole, known_difference};
 pub use plugin::abi as plugin_abi;
 pub use plugin::{Facts, Library, Plugin, PluginError, PluginPath};
 pub use reference::ReferenceWalker;
@@ -29,5 +29,5 @@ pub use request::{ExtensionCall, RequestStackTrace};
 pub use ticks::{tick_hz, ticks};
 pub use trace::{CANARY, CallTrace, Frame, MAX_DEPTH, TraceBuffer, hash};
 pub use walked::{Ended, Walked, fault_record, walk_bare, walk_guarded};
-pub use walker::{Call, Start, ThreadHandle, WalkFunction, Walker};
+pub use walker::{Call, Methods, Start, ThreadHandle, WalkFunction, Walker};
 pub use walkfuzz_reference::ReferenceError;

@@ -89,3 +89,73 @@ impl Walker for RequestStackTrace {
         Code(trace.trace.num_frames)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Mutex;
+
+    use super::*;
+
+    /// What the function was called with, in order.
+    static ASKED: Mutex<Vec<[usize; 4]>> = Mutex::new(Vec::new());
+    /// What it answers: an error of JVMTI's, one for each call.
+    const ANSWERS: [i32; 5] = [0, NOT_AVAILABLE, INVALID_THREAD, 103, -1];
+
+    /// An extension function in the place of a JVM's.
+    unsafe extern "C" fn extension(
+        environment: *mut c_void,
+        thread: *mut c_void,
+        context: *mut c_void,
+        serial: i64,
+    ) -> i32 {
+        let mut asked = ASKED.lock().unwrap();
+        asked.push([
+            environment as usize,
+            thread as usize,
+            context as usize,
+            serial as usize,
+        ]);
+        ANSWERS[asked.len() - 1]
+    }
+
+    #[test]
+    fn the_function_gets_the_context_and_its_errors_become_codes() {
+        type Fixed = unsafe extern "C" fn(*mut c_void, *mut c_void, *mut c_void, i64) -> i32;
+        // SAFETY: its arguments go where those of a variadic function go, in this calling convention.
+        let function = unsafe { std::mem::transmute::<Fixed, ExtensionCall>(extension) };
+        // SAFETY: nothing follows the environment.
+        let walker = unsafe { RequestStackTrace::new(function, 0x1110 as *mut c_void) };
+        let thread = ThreadHandle {
+            env: 0x2220 as *mut c_void,
+            tid: 7,
+        };
+        let mut trace = TraceBuffer::new();
+        let frame = Start::Frame {
+            sp: 1,
+            fp: 2,
+            pc: 3,
+        };
+        assert!(walker.prepare(&mut trace, 8, thread, frame).is_none());
+        let mut codes = Vec::new();
+        for call in 0..ANSWERS.len() {
+            let context = (0x3000 + call) as *mut c_void;
+            // What is left of the call before is no answer.
+            trace.trace.num_frames = 77;
+            let call = walker
+                .prepare(&mut trace, 8, thread, Start::Context(context))
+                .unwrap();
+            // SAFETY: the walker's own call.
+            unsafe { (call.function)(call.first, call.depth, call.last) };
+            codes.push(walker.finish(&trace).0);
+        }
+        assert_eq!(codes, [0, -1, -2, -3, -3]);
+        assert!(trace.canary_intact());
+        let asked = ASKED.lock().unwrap();
+        assert_eq!(asked.len(), ANSWERS.len());
+        for (call, [environment, thread, context, serial]) in asked.iter().enumerate() {
+            // No thread stands for the calling one.
+            assert_eq!((*environment, *thread), (0x1110, 0));
+            assert_eq!((*context, *serial), (0x3000 + call, call));
+        }
+    }
+}

@@ -71,6 +71,15 @@ impl Call {
     }
 }
 
+/// What stands in the method's place of a walker's frames.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Methods {
+    /// A `jmethodID`, as AsyncGetCallTrace gives it.
+    Ids,
+    /// A pc. Such frames say nothing about another walker's.
+    Pcs,
+}
+
 /// An asynchronous stack walker.
 ///
 /// # Contract
@@ -97,6 +106,11 @@ pub trait Walker: Send + Sync {
     /// Its version; `None` for a walker that is part of the JVM and has the JVM's.
     fn version(&self) -> Option<&str> {
         None
+    }
+
+    /// What its frames have.
+    fn methods(&self) -> Methods {
+        Methods::Ids
     }
 
     /// Prepares one call that walks `thread` from `start` into `trace`, or `None` when this walker cannot begin there.

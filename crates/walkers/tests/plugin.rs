@@ -9,8 +9,8 @@ use std::path::Path;
 
 use walkfuzz_record::{Breach, Code, Generation, WalkOutcome};
 use walkfuzz_walkers::{
-    Facts, Plugin, PluginError, PluginPath, Start, ThreadHandle, TraceBuffer, Walked, Walker,
-    walk_bare,
+    Facts, Methods, Plugin, PluginError, PluginPath, Start, ThreadHandle, TraceBuffer, Walked,
+    Walker, walk_bare,
 };
 
 const SOURCE: &str = "../crates/walkers/tests/refused.c";
@@ -100,6 +100,16 @@ fn wrong_descriptions_are_refused() {
     refused(
         &["-DNAME=\"agct\""],
         &["would be taken for walkfuzz's own \"agct\""],
+        2,
+    );
+    refused(
+        &["-DNAME=\"request-stack-trace\""],
+        &["would be taken for walkfuzz's own \"request-stack-trace\""],
+        2,
+    );
+    refused(
+        &["-DVERSION=\"1.0-2026-11-22-abcdef012\""],
+        &["the version \"1.0-2026-11-22-abcdef012\" has 24 bytes, and 23 is the most"],
         2,
     );
     refused(
@@ -223,6 +233,22 @@ fn a_right_one_walks_and_is_watched() {
     );
     let methods = trace.frames(2).iter().map(|frame| frame.method);
     assert_eq!(methods.collect::<Vec<_>>(), [2, 3]);
+}
+
+#[test]
+fn what_its_frames_have_is_said_at_the_end() {
+    let pcs = "-DMETHOD=WALKFUZZ_METHOD_PC";
+    let before = "-DSIZE=offsetof(struct walkfuzz_walker,method)";
+    for (flags, methods) in [
+        (&[][..], Methods::Ids),
+        (&[pcs], Methods::Pcs),
+        // What stands behind the size is not read.
+        (&[pcs, before], Methods::Ids),
+    ] {
+        let (_folder, path) = compiled(flags);
+        assert_eq!(load(&path).unwrap().methods(), methods, "{flags:?}");
+    }
+    refused(&["-DMETHOD=7u"], &["its method is 7"], 2);
 }
 
 /// A library that knows fewer fields than walkfuzz does is no other version.

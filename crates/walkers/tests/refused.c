@@ -13,8 +13,14 @@
 #ifndef NAME
 #define NAME "right"
 #endif
+#ifndef VERSION
+#define VERSION "2.5"
+#endif
 #ifndef GENERATION
 #define GENERATION NULL
+#endif
+#ifndef METHOD
+#define METHOD WALKFUZZ_METHOD_ID
 #endif
 #ifndef SIZE
 #define SIZE sizeof(struct walkfuzz_walker)
@@ -110,7 +116,7 @@ static const struct walkfuzz_walker walker = {
     .abi = ABI,
     .size = SIZE,
     .name = NAME,
-    .version = "2.5",
+    .version = VERSION,
     .generation = GENERATION,
     .codes = codes,
     .init = init,
@@ -118,6 +124,7 @@ static const struct walkfuzz_walker walker = {
     .walk = walk,
 #endif
     .walk_from_frame = walk_from_frame,
+    .method = METHOD,
 };
 
 #if defined(CRASH_WHEN_LOADED)

@@ -10,7 +10,7 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 use walkfuzz_harness::campaign::{create_run, summarise};
-use walkfuzz_harness::{Settings, interrupt};
+use walkfuzz_harness::{Settings, WalkerChoice, interrupt};
 use walkfuzz_jvm::{Collector, JvmOptions, Places};
 use walkfuzz_record::render::end_screen;
 use walkfuzz_record::{RunFolder, Summary, Verdict};
@@ -40,15 +40,19 @@ pub(crate) fn environment(
     variables
 }
 
-/// Makes the run folder; its path is absolute.
+/// Makes the run folder; its path is absolute. `walkers` are what it walks with and what judges, where the environment does not say that.
 pub(crate) fn make_run(
     driver: &str,
     subject: &SubjectArgs,
     options: &JvmOptions,
+    walkers: Option<[WalkerChoice; 2]>,
 ) -> Result<RunFolder, Failure> {
     let mut settings = Settings::from_environment()?;
     settings.runs = std::path::absolute(&subject.runs).unwrap_or_else(|_| subject.runs.clone());
     settings.seed = u64::from(subject.seed);
+    if let Some([walker, oracle]) = walkers {
+        (settings.walker, settings.oracle) = (walker, Some(oracle));
+    }
     let command: Vec<String> = std::env::args().collect();
     let folder = create_run(&settings, options, &command)?;
     let mut facts = folder.facts()?;

@@ -9,6 +9,7 @@ use walkfuzz_context::Tier;
 use walkfuzz_harness::WalkerChoice;
 use walkfuzz_harness::compared::{Comparison, ThirdVoice};
 use walkfuzz_harness::quoted;
+use walkfuzz_record::RunFolder;
 
 use crate::child::{environment, jvm_options, make_run, myself, output};
 use crate::cli::FailOn;
@@ -16,6 +17,7 @@ use crate::failure::{ENVIRONMENT, FINDINGS, Failure, INTERRUPTED, UNKNOWN};
 
 pub(crate) use self::args::{CompareArgs, EngineChoice};
 pub(crate) use self::child::{Request, in_jvm};
+pub(crate) use self::screen::screen;
 
 /// Untouched contexts in which both walkers have to give frames for the comparison to say anything.
 const LEAST: u64 = 100;
@@ -40,8 +42,8 @@ pub(crate) fn run(args: &CompareArgs) -> Result<(), Failure> {
     let text = serde_json::to_string(&request).map_err(Failure::environment)?;
     let mut variables = environment(&args.subject, &options);
     variables.extend([
-        ("WALKFUZZ_WALKER", walker.name().to_owned()),
-        ("WALKFUZZ_ORACLE", oracle.name().to_owned()),
+        ("WALKFUZZ_WALKER", walker.setting()),
+        ("WALKFUZZ_ORACLE", oracle.setting()),
         ("WALKFUZZ_ENGINE", engine.to_owned()),
     ]);
     if args.dry_run {
@@ -56,11 +58,11 @@ pub(crate) fn run(args: &CompareArgs) -> Result<(), Failure> {
         );
         return crate::print(line.as_bytes());
     }
-    let folder = make_run("compare", &args.subject, &options)?;
+    let folder = make_run("compare", &args.subject, &options, Some([walker, oracle]))?;
     eprintln!(
         "walkfuzz: {} and {} on JDK {}, at most {} s; run folder {}",
-        walker.name(),
-        oracle.name(),
+        walker.setting(),
+        oracle.setting(),
         options.jdk,
         args.seconds,
         folder.path().display()
@@ -94,12 +96,27 @@ pub(crate) fn run(args: &CompareArgs) -> Result<(), Failure> {
     if args.subject.json {
         crate::print_json(&comparison)?;
     } else {
-        crate::print(screen::screen(&comparison, &facts).as_bytes())?;
+        crate::print(screen(&comparison, &facts).as_bytes())?;
     }
     if interrupted {
         return Err(Failure::said(INTERRUPTED));
     }
     conclude(&comparison, args.subject.fail_on)
+}
+
+/// What a run folder keeps of its comparison; `None` if it is none, or did not come to its end.
+pub(crate) fn kept(folder: &RunFolder) -> Result<Option<Comparison>, Failure> {
+    let path = folder.path().join(ANSWER);
+    match std::fs::read(&path) {
+        Ok(bytes) => serde_json::from_slice(&bytes).map(Some).map_err(|error| {
+            Failure::usage(format_args!("{} is no comparison: {error}", path.display()))
+        }),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(Failure::environment(format_args!(
+            "cannot read {}: {error}",
+            path.display()
+        ))),
+    }
 }
 
 /// The walkers that `--walkers` names.
@@ -128,14 +145,14 @@ fn two_of(names: &[String]) -> Result<[WalkerChoice; 2], Failure> {
     if first == second {
         return Err(Failure::usage(format_args!(
             "--walkers names {} twice: a walker always agrees with itself",
-            first.name()
+            first.setting()
         )));
     }
     Ok([first, second])
 }
 
 /// How the program ends by what was found.
-fn conclude(comparison: &Comparison, fail_on: FailOn) -> Result<(), Failure> {
+pub(crate) fn conclude(comparison: &Comparison, fail_on: FailOn) -> Result<(), Failure> {
     let nobody_walked = comparison
         .tiers
         .iter()

@@ -40,7 +40,7 @@ pub(crate) fn run(args: &FuzzArgs) -> Result<(), Failure> {
     }
     // Beforehand, so that the run's clock does not count it.
     build(args, &root)?;
-    let folder = make_run("fuzz", &args.subject, &options)?;
+    let folder = make_run("fuzz", &args.subject, &options, None)?;
     let mut command = cargo_fuzz(args, &root, Some(&folder))?;
     command
         .envs(environment(&args.subject, &options))

@@ -5,12 +5,14 @@ use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use walkfuzz_harness::campaign::summarise;
+use walkfuzz_harness::compared::Comparison;
 use walkfuzz_record::render::end_screen;
 use walkfuzz_record::{Finding, RunFolder, Summary};
 use walkfuzz_stress::store::StressFolder;
 
 use crate::child::judge;
 use crate::cli::{FailOn, ReportArgs};
+use crate::compare;
 use crate::failure::Failure;
 use crate::finding_words::{looks_like, meaning, reliability, witness};
 use crate::stress::reports;
@@ -52,6 +54,15 @@ pub(crate) fn run(args: &ReportArgs) -> Result<(), Failure> {
             folder.path().display()
         )));
     }
+    if let Some(comparison) = compare::kept(&folder)? {
+        return compared(args, &folder, &comparison);
+    }
+    if folder.facts()?.driver == "compare" {
+        return Err(Failure::usage(format_args!(
+            "{} is a comparison of two walkers that did not come to its end: run `walkfuzz compare` again",
+            folder.path().display()
+        )));
+    }
     let summary = summarise(&folder)?;
     print(args, &folder, summary)
 }
@@ -69,6 +80,26 @@ fn stress_run(run: Option<&PathBuf>, args: &ReportArgs) -> Result<Option<StressF
         return Ok(Some(StressFolder::open(run)?));
     }
     Ok(None)
+}
+
+/// A run of `compare`: what it printed at its end.
+fn compared(args: &ReportArgs, folder: &RunFolder, comparison: &Comparison) -> Result<(), Failure> {
+    if args.findings {
+        return Err(Failure::usage(format_args!(
+            "{} is a comparison of two walkers, which has no findings: leave --findings out",
+            folder.path().display()
+        )));
+    }
+    if args.json {
+        crate::print_json(comparison)?;
+    } else {
+        let screen = compare::screen(comparison, &folder.facts()?);
+        crate::print(screen.as_bytes())?;
+    }
+    match args.fail_on {
+        FailOn::Never => Ok(()),
+        asked => compare::conclude(comparison, asked),
+    }
 }
 
 fn print(args: &ReportArgs, folder: &RunFolder, summary: Summary) -> Result<(), Failure> {

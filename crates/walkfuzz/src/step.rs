@@ -11,7 +11,7 @@ pub(crate) fn run(args: &StepArgs) -> Result<(), Failure> {
         ));
     }
     let options = jvm_options(&args.subject)?;
-    let folder = make_run("step", &args.subject, &options)?;
+    let folder = make_run("step", &args.subject, &options, None)?;
     eprintln!(
         "walkfuzz: {} walks of JDK {}; run folder {}",
         args.walks,

@@ -14,7 +14,7 @@ use std::sync::OnceLock;
 use framehop::{FrameAddress, Unwinder as _};
 use walkfuzz_symbols::{Modules, unwind_tables};
 use walkfuzz_walkers::Frame;
-use walkfuzz_walkers::plugin_abi::{ABI, RawCode, RawFacts, RawThread, RawWalker};
+use walkfuzz_walkers::plugin_abi::{ABI, METHOD_PC, RawCode, RawFacts, RawThread, RawWalker};
 
 use arch::{Registers, Unwinder};
 
@@ -50,6 +50,7 @@ static WALKER: RawWalker = RawWalker {
     init: Some(init),
     walk: Some(walk),
     walk_from_frame: Some(walk_from_frame),
+    method: METHOD_PC,
 };
 
 /// The library's description.

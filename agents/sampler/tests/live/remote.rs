@@ -145,3 +145,47 @@ fn walking_from_outside_begins_and_ends_again_and_again_in_a_running_jvm() {
         child.wait().unwrap();
     }
 }
+
+/// A thread that ends waits for a walk of it also while the sampling comes to its end: its `JavaThread` is gone afterwards.
+#[test]
+fn threads_may_end_while_walking_from_outside_is_stopped() {
+    const ROUNDS: usize = 8;
+    for jdk in releases() {
+        if !jdk.home.join("bin/jcmd").is_file() {
+            println!("skip: {} has no jcmd", jdk.home.display());
+            continue;
+        }
+        let Some(mut run) = Run::new(&jdk, "", &format!("600 spin{}", " threads".repeat(8))) else {
+            return;
+        };
+        let (mut child, pid) = run.start();
+        let (mut ended, mut walked) = (0, 0);
+        for round in 0..ROUNDS {
+            let path = run.record_path().with_extension(round.to_string());
+            let options = format!(
+                "record={},walker=agct-remote-running,interval=50us",
+                path.display()
+            );
+            let loaded = text(&load_into(&jdk, pid, &options));
+            assert!(loaded.contains("return code: 0"), "{loaded}");
+            let read = || RecordReader::open(&path).unwrap();
+            wait_for("50 samples", || counter(&read(), Counter::Samples) > 50);
+            let stopped = text(&load_into(&jdk, pid, "stop"));
+            assert!(stopped.contains("return code: 0"), "{stopped}");
+            let summary = std::fs::read(format!("{}.json", path.display())).unwrap();
+            let summary: Value = serde_json::from_slice(&summary).unwrap();
+            assert_eq!(number(&summary, "exits-unwaited"), 0, "{summary}");
+            ended += summary["threads"].as_u64().unwrap();
+            walked += number(&summary, "walks");
+        }
+        println!(
+            "{}: {ended} threads, {walked} walks, {ROUNDS} ends",
+            jdk.version
+        );
+        assert!(ended > 20 * ROUNDS as u64 && walked > 20 * ROUNDS as u64);
+        assert_eq!(run.crash_log(), None);
+        // SAFETY: a process that this test started.
+        unsafe { libc::kill(pid, libc::SIGKILL) };
+        child.wait().unwrap();
+    }
+}

@@ -6,7 +6,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use walkfuzz_context::generate::blind;
-use walkfuzz_context::{Address, Arch, Perturbation, Registers, Tier, WalkMode};
+use walkfuzz_context::{Address, Arch, Perturbation, Registers, Tier};
 use walkfuzz_engine::{FrozenEnd, Moment, Request, Shared, freeze};
 use walkfuzz_vmstructs::Tid;
 use walkfuzz_walkers::{Agreement, Explainer, TraceBuffer, Walker, compare, contradiction};
@@ -109,7 +109,9 @@ impl Session {
             depth: plan.depth,
             first: TraceBuffer::new(),
             second: TraceBuffer::new(),
-            explainer: explainer.map(Explainer::new),
+            explainer: explainer
+                .filter(|_| chosen::are_known(&**walker, oracle.walker()))
+                .map(Explainer::new),
             examples,
         };
         let between = if settings.engine == EngineKind::Step {
@@ -259,6 +261,7 @@ impl Pair<'_> {
             self.first.frames(first.frames()),
             self.second.frames(second.frames()),
         );
+        let mode = world.walk_mode;
         let tier = if *registers == moment.untouched {
             Tier::T0
         } else {
@@ -269,7 +272,7 @@ impl Pair<'_> {
                 ..
             } = &mut *world;
             let before = &moment.untouched;
-            classifier.tier(code, landscape, before, registers, WalkMode::InHandler)
+            classifier.tier(code, landscape, before, registers, mode)
         };
         counts.count(tier, [first, second], agreement);
         if matches!(

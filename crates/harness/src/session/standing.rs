@@ -12,7 +12,6 @@ use walkfuzz_context::{Address, Arch, Registers};
 use walkfuzz_engine::{Errand, Errands};
 use walkfuzz_guard::{Fault, GuardSlot, read_registers, register_thread, unregister_thread};
 use walkfuzz_jvm::{Jvm, PlatformThread};
-use walkfuzz_record::Generation;
 use walkfuzz_reference::{Anchor, CheckedMemory, Reference};
 use walkfuzz_vmstructs::{JavaThread, java_threads};
 use walkfuzz_walkers::{
@@ -20,6 +19,7 @@ use walkfuzz_walkers::{
     contradiction, hash, walk_guarded,
 };
 
+use crate::chosen;
 use crate::contradicted;
 use crate::counted::Plain;
 use crate::error::HarnessError;
@@ -253,7 +253,7 @@ impl Asking<'_> {
             };
             let mut found = contradiction(given, expected, at);
             // What is known are ways of AsyncGetCallTrace's.
-            if walker.generation() != Generation::Reference {
+            if chosen::is_agct(walker) {
                 let depth = usize::try_from(self.depth).unwrap_or(0);
                 let registers = &order.registers;
                 found.known = self.explainer.explain(java_thread, registers, raw, depth);

@@ -95,6 +95,19 @@ const CASES: &[Case] = &[
     Case::new("mutant_skips_at_stub", plugins::skips_at_stub).with("WALKFUZZ_ORACLE", "agct"),
     Case::new("mutant_after_recovery", plugins::after_recovery).with("WALKFUZZ_ORACLE", "agct"),
     Case::new("mutant_none_of_agct", plugins::no_mutant_of_agct).with("WALKFUZZ_ORACLE", "agct"),
+    Case::new("reference_judges_wrong_bci", plugins::wrong_bci)
+        .with("WALKFUZZ_ORACLE", "reference"),
+    Case::new(
+        "reference_judges_off_by_one_inlined",
+        plugins::off_by_one_inlined,
+    )
+    .with("WALKFUZZ_ORACLE", "reference"),
+    Case::new("reference_judges_skips_at_stub", plugins::skips_at_stub)
+        .with("WALKFUZZ_ORACLE", "reference"),
+    Case::new("reference_judges_after_recovery", plugins::after_recovery)
+        .with("WALKFUZZ_ORACLE", "reference"),
+    Case::new("reference_judges_none_of_agct", plugins::no_mutant_of_agct)
+        .with("WALKFUZZ_ORACLE", "reference"),
     Case::new("example_in_c", plugins::example_in_c),
     Case::new("example_in_rust", plugins::example_in_rust),
     Case::new("killed_between_walks", processes::killed_between_walks).once(),

@@ -11,7 +11,8 @@ use walkfuzz_harness::world::World;
 use walkfuzz_reference::{CheckedMemory, End, Reference, ReferenceFrame, Thread, Walk};
 use walkfuzz_vmstructs::{JavaThread, java_threads};
 use walkfuzz_walkers::{
-    Agct, Ended, Start, ThreadHandle, TraceBuffer, Walker as _, as_interrupted, walk_bare,
+    Agct, Ended, Start, ThreadHandle, TraceBuffer, Walker as _, as_interrupted, behind_whole,
+    walk_bare,
 };
 
 use crate::Options;
@@ -36,6 +37,8 @@ struct Order {
     frames: Box<[ReferenceFrame]>,
     again: Box<[ReferenceFrame]>,
     again_count: usize,
+    behind: Box<[ReferenceFrame]>,
+    behind_count: Option<usize>,
     methods: Box<[Address]>,
     registers: Registers,
     facts: Option<Thread>,
@@ -74,6 +77,8 @@ unsafe extern "C" fn on_signal(_: i32, _: *mut libc::siginfo_t, context: *mut c_
         let again = &mut order.again;
         let registers = &order.registers;
         order.again_count = as_interrupted(&order.reference, facts, registers, frames, again);
+        let behind = &mut order.behind;
+        order.behind_count = behind_whole(&order.reference, facts, registers, frames, behind);
     }
     let start = Start::Context(context);
     order.code = None;
@@ -117,6 +122,8 @@ pub(crate) fn run(
         frames: vec![ReferenceFrame::NONE; 4 * DEPTH].into(),
         again: vec![ReferenceFrame::NONE; 4 * DEPTH].into(),
         again_count: 0,
+        behind: vec![ReferenceFrame::NONE; 4 * DEPTH].into(),
+        behind_count: None,
         methods: vec![Address(0); DEPTH].into(),
         registers: Registers::zeroed(Arch::NATIVE),
         facts: None,
@@ -173,6 +180,7 @@ pub(crate) fn run(
                         walk: order.walk,
                         frames: &order.frames[..order.walk.frames],
                         interrupted: &order.again[..order.again_count],
+                        whole: order.behind_count.map(|count| &order.behind[..count]),
                         depth: DEPTH,
                     },
                 );

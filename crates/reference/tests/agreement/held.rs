@@ -4,7 +4,7 @@ use walkfuzz_context::Address;
 use walkfuzz_engine::{Ended, Engine, Live, Moment, Request, Step};
 use walkfuzz_harness::world::World;
 use walkfuzz_reference::{CheckedMemory, Reference, ReferenceFrame};
-use walkfuzz_walkers::{Agct, TraceBuffer, as_interrupted};
+use walkfuzz_walkers::{Agct, TraceBuffer, as_interrupted, behind_whole};
 
 use crate::Options;
 use crate::tally::{Pair, Tally};
@@ -23,6 +23,7 @@ struct Bench<'a> {
     trace: Box<TraceBuffer>,
     frames: Vec<ReferenceFrame>,
     again: Vec<ReferenceFrame>,
+    behind: Vec<ReferenceFrame>,
     /// Methods whose `jmethodID` was AsyncGetCallTrace's.
     ids: u64,
     tally: Tally,
@@ -41,6 +42,13 @@ impl Bench<'_> {
             .walk(memory, &thread, &registers, &mut self.frames);
         let frames = &self.frames[..walk.frames];
         let again = as_interrupted(self.reference, &thread, &registers, frames, &mut self.again);
+        let behind = behind_whole(
+            self.reference,
+            &thread,
+            &registers,
+            frames,
+            &mut self.behind,
+        );
         let walked = moment
             .walk(self.agct, &registers, DEPTH as i32, &mut self.trace)
             .unwrap();
@@ -75,6 +83,7 @@ impl Bench<'_> {
                 walk,
                 frames,
                 interrupted: &self.again[..again],
+                whole: behind.map(|behind| &self.behind[..behind]),
                 depth: DEPTH,
             },
         );
@@ -112,6 +121,7 @@ fn bench<'a>(
         trace: TraceBuffer::new(),
         frames: vec![ReferenceFrame::NONE; FRAMES],
         again: vec![ReferenceFrame::NONE; FRAMES],
+        behind: vec![ReferenceFrame::NONE; FRAMES],
         ids: 0,
         tally: Tally::new(mode, options.examples),
     }

@@ -24,6 +24,8 @@ pub(crate) struct Pair<'a> {
     pub(crate) frames: &'a [ReferenceFrame],
     /// The reference's frames if the first Java frame's pc were one that a signal interrupted: see `as_interrupted`.
     pub(crate) interrupted: &'a [ReferenceFrame],
+    /// What is behind half a frame that is taken for a whole one: see `behind_whole`.
+    pub(crate) whole: Option<&'a [ReferenceFrame]>,
     pub(crate) depth: usize,
 }
 
@@ -114,6 +116,7 @@ impl Tally {
             thread: pair.thread,
             frames: pair.frames,
             interrupted: pair.interrupted,
+            whole: pair.whole,
         };
         let known = known_difference(&given, &referee, pair.depth, |at| {
             pair.reference.blob_at(&CheckedMemory, at)

@@ -7,6 +7,11 @@ use crate::trace::Frame;
 /// Version of the ABI, `WALKFUZZ_WALKER_ABI`.
 pub const ABI: u32 = 1;
 
+/// The walker's frames have method ids, `WALKFUZZ_METHOD_ID`.
+pub const METHOD_ID: u32 = 0;
+/// The walker's frames have pcs, `WALKFUZZ_METHOD_PC`.
+pub const METHOD_PC: u32 = 1;
+
 /// The function that a library exports.
 pub const ENTRY: &std::ffi::CStr = c"walkfuzz_walker";
 
@@ -103,6 +108,8 @@ pub struct RawWalker {
     pub walk: Option<Walk>,
     /// Walks from a frame.
     pub walk_from_frame: Option<WalkFromFrame>,
+    /// [`METHOD_ID`] or [`METHOD_PC`].
+    pub method: u32,
 }
 
 // SAFETY: a description points at constants of a library that is never unloaded.

@@ -7,14 +7,27 @@ use std::path::Path;
 
 use walkfuzz_record::{Code, Generation};
 
-use super::abi::{ABI, RawWalker};
+use super::abi::{ABI, METHOD_ID, METHOD_PC, RawWalker};
 use super::error::PluginError;
 use super::load::Library;
+use crate::request::RequestStackTrace;
+use crate::walker::Methods;
 
 /// Names that stand for walkfuzz's own walkers in signatures: these, and whatever begins with one of them and a `-`.
-const TAKEN: [&str; 5] = ["agct", "reference", "jfr", "none", "plugin"];
+const TAKEN: [&str; 6] = [
+    "agct",
+    "reference",
+    RequestStackTrace::NAME,
+    "jfr",
+    "none",
+    "plugin",
+];
 /// As many bytes as a record keeps of a name, less its end.
 const LONGEST_NAME: usize = 31;
+/// As many bytes as a record keeps of a version, less its end.
+const LONGEST_VERSION: usize = 23;
+/// As many bytes as the header allows for a code's name.
+const LONGEST_CODE_NAME: usize = 63;
 /// More is no table.
 const MOST_CODES: usize = 256;
 
@@ -56,6 +69,8 @@ pub(super) fn describe(path: &Path, raw: *const RawWalker) -> Result<Library, Pl
         unsafe { (text(raw.name), text(raw.version), text(raw.generation)) };
     let name = name.ok_or_else(|| wrong("it has no name".to_owned()))?;
     check_name(&name).map_err(wrong)?;
+    let version = version.unwrap_or_default();
+    check_version(&version).map_err(wrong)?;
     let generation = match generation.as_deref() {
         None => Generation::Plugin,
         Some(other) => *Generation::ALL
@@ -69,13 +84,23 @@ pub(super) fn describe(path: &Path, raw: *const RawWalker) -> Result<Library, Pl
             "it has names for codes, and those of generation {generation} have theirs"
         )));
     }
+    let methods = match raw.method {
+        METHOD_ID => Methods::Ids,
+        METHOD_PC => Methods::Pcs,
+        other => {
+            return Err(wrong(format!(
+                "its method is {other}, and 0 (method ids) or 1 (pcs) is known"
+            )));
+        }
+    };
     Ok(Library {
         path: path.into(),
         raw,
         name,
-        version: version.unwrap_or_default(),
+        version,
         generation,
         codes,
+        methods,
         watched: 0,
     })
 }
@@ -102,6 +127,15 @@ fn check_name(name: &str) -> Result<(), String> {
     }
 }
 
+fn check_version(version: &str) -> Result<(), String> {
+    match version.len() {
+        0..=LONGEST_VERSION => Ok(()),
+        bytes => Err(format!(
+            "the version {version:?} has {bytes} bytes, and {LONGEST_VERSION} is the most"
+        )),
+    }
+}
+
 fn codes(raw: &RawWalker) -> Result<Vec<(Code, String)>, String> {
     let mut found: Vec<(Code, String)> = Vec::new();
     if raw.codes.is_null() {
@@ -124,7 +158,8 @@ fn codes(raw: &RawWalker) -> Result<Vec<(Code, String)>, String> {
         if found.iter().any(|(known, _)| known.0 == code) {
             return Err(format!("the code {code} has two names"));
         }
-        found.push((Code(code), name.chars().take(63).collect()));
+        let kept = name.floor_char_boundary(LONGEST_CODE_NAME);
+        found.push((Code(code), name[..kept].to_owned()));
     }
     Err(format!(
         "its table of codes has no end within {MOST_CODES} entries"
@@ -144,7 +179,11 @@ pub(super) unsafe fn text(text: *const c_char) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use std::ffi::CString;
+
+    use super::super::abi::RawCode;
     use super::*;
+    use crate::remote::RemoteMode;
 
     #[test]
     fn names_are_short_and_their_own() {
@@ -157,8 +196,36 @@ mod tests {
                 "{bad}"
             );
         }
-        for taken in ["agct", "agct-remote-env", "reference"] {
+        let remote = RemoteMode::ALL.map(RemoteMode::name);
+        let others = ["agct", "reference", "request-stack-trace", "jfr-execution"];
+        for taken in others.into_iter().chain(remote) {
             assert!(check_name(taken).unwrap_err().contains("own"), "{taken}");
         }
+    }
+
+    #[test]
+    fn versions_are_as_long_as_records_keep() {
+        assert_eq!(check_version(""), Ok(()));
+        assert_eq!(check_version(&"1".repeat(23)), Ok(()));
+        let long = format!("{}é", "1".repeat(22));
+        let said = check_version(&long).unwrap_err();
+        assert!(said.contains("24 bytes, and 23 is the most"), "{said}");
+    }
+
+    #[test]
+    fn names_of_codes_are_cut_by_bytes_and_between_letters() {
+        let name = CString::new(format!("{}éé", "a".repeat(60))).unwrap();
+        let table = [
+            RawCode {
+                code: -1,
+                name: name.as_ptr(),
+            },
+            RawCode::END,
+        ];
+        // SAFETY: all-zero is a valid RawWalker.
+        let mut raw: RawWalker = unsafe { std::mem::zeroed() };
+        raw.codes = table.as_ptr();
+        let expected = format!("{}é", "a".repeat(60));
+        assert_eq!(codes(&raw), Ok(vec![(Code(-1), expected)]));
     }
 }

@@ -17,6 +17,7 @@ use super::describe::{describe, text};
 use super::error::PluginError;
 use super::trial::{self, Ended, Step};
 use super::{Facts, Plugin, imports};
+use crate::walker::Methods;
 
 /// A library, and which file it must be: `PATH` or `PATH@sha256:HEX`.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -25,6 +26,11 @@ pub struct PluginPath {
     pub path: PathBuf,
     /// Its SHA-256 in lower-case hex, if it is pinned.
     pub sha256: Option<String>,
+}
+
+impl PluginPath {
+    /// Stands before a library's path where walkers are named.
+    pub const PREFIX: &'static str = "plugin:";
 }
 
 impl FromStr for PluginPath {
@@ -68,6 +74,7 @@ pub struct Library {
     pub(super) version: String,
     pub(super) generation: Generation,
     pub(super) codes: Vec<(Code, String)>,
+    pub(super) methods: Methods,
     /// Imports that are watched.
     pub(super) watched: u32,
 }
@@ -102,6 +109,12 @@ impl Library {
     #[must_use]
     pub fn generation(&self) -> Generation {
         self.generation
+    }
+
+    /// What its frames have.
+    #[must_use]
+    pub fn methods(&self) -> Methods {
+        self.methods
     }
 
     /// The names of its own codes.

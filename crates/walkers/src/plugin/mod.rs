@@ -17,7 +17,7 @@ use std::path::PathBuf;
 use walkfuzz_record::{Code, Generation};
 
 use crate::trace::{Frame, TraceBuffer};
-use crate::walker::{Call, Start, ThreadHandle, Walker};
+use crate::walker::{Call, Methods, Start, ThreadHandle, Walker};
 use abi::{RawFacts, RawThread, RawWalker};
 
 pub use error::PluginError;
@@ -73,6 +73,7 @@ pub struct Plugin {
     version: String,
     generation: Generation,
     codes: Vec<(Code, String)>,
+    methods: Methods,
     watched: u32,
 }
 
@@ -100,6 +101,7 @@ impl Plugin {
             version: library.version,
             generation: library.generation,
             codes: library.codes,
+            methods: library.methods,
             watched: library.watched,
         }
     }
@@ -164,6 +166,10 @@ impl Walker for Plugin {
 
     fn code_names(&self) -> &[(Code, String)] {
         &self.codes
+    }
+
+    fn methods(&self) -> Methods {
+        self.methods
     }
 
     fn version(&self) -> Option<&str> {

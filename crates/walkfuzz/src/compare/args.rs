@@ -7,18 +7,19 @@ use crate::cli::SubjectArgs;
 #[derive(Debug, Args)]
 #[command(after_help = "\
 Untouched contexts are walked on held threads, perturbed ones in frozen copies of them. What the walkers differ in is told by tier; the
-reasons that are known are counted apart (docs/compare.md).
+reasons that are known are counted apart (docs/compare.md). JVMTI is asked too, of threads that stand still.
 
 Examples:
     walkfuzz compare
     walkfuzz compare --walkers agct,reference --jdk 21 --seconds 60
+    walkfuzz compare --walkers agct,./libmine.so
     walkfuzz compare --contexts 1000000 --gc z --json
     walkfuzz compare --fail-on bug
 
-Exit codes: 0 compared, 1 untouched contexts differ for no known reason and --fail-on asked for it (any: also contexts that the code
+Exit codes: 0 compared, 1 untouched contexts differ, or JVMTI contradicts a walk, for no known reason and --fail-on asked for it (any: also contexts that the code
 passes through), 2 wrong usage, 3 the environment lacks something, 4 unknown: too few untouched contexts in which both give frames")]
 pub(crate) struct CompareArgs {
-    /// Which two: agct, reference, or a library, PATH/LIB.so.
+    /// Which two: agct, reference, or a library that gives method ids, PATH/LIB.so or PATH/LIB.so@sha256:HEX.
     #[arg(long, value_delimiter = ',', default_value = "agct,reference")]
     pub(crate) walkers: Vec<String>,
     /// How long, at most.

@@ -65,7 +65,7 @@ impl Plan {
             notes.push("its input is not kept: the campaign begins with none".to_owned());
         }
         let environment = environment(&jdk, Some(&finding.jvm), wishes);
-        let mut environment = with_walkers(environment, &finding.signature);
+        let mut environment = with_walkers(environment, &finding.signature)?;
         if finding.engine == "step" && finding.registers.edited.is_empty() {
             // An untouched context comes back at its instruction, where hardly any timer meets a thread.
             environment.push(("WALKFUZZ_ENGINE".to_owned(), finding.engine.clone()));
@@ -147,7 +147,7 @@ impl Plan {
                 seeds: vec![entry.batch().to_bytes()],
                 only_given: false,
                 budget: wishes.budget,
-                environment: with_walkers(environment(&jdk, None, &wishes), &entry.signature),
+                environment: with_walkers(environment(&jdk, None, &wishes), &entry.signature)?,
             },
             jdk,
         })
@@ -158,10 +158,11 @@ impl Plan {
 pub(crate) fn with_walkers(
     mut environment: Vec<(String, String)>,
     signature: &str,
-) -> Vec<(String, String)> {
-    let walkers = walkers_of(signature).into_iter();
+) -> Result<Vec<(String, String)>, Failure> {
+    let walkers = walkers_of(signature).map_err(Failure::usage)?;
+    let walkers = walkers.into_iter();
     environment.extend(walkers.map(|(name, value)| (name.to_owned(), value)));
-    environment
+    Ok(environment)
 }
 
 fn jdk_differs(jdk: &Jdk, facts: &JvmFacts) -> bool {

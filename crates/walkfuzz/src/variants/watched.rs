@@ -47,7 +47,7 @@ impl Watched {
             .env("WALKFUZZ_JDK", &place.jdk.home)
             .env("WALKFUZZ_RUNS", folder)
             .env("WALKFUZZ_ENGINE", subject.engine)
-            .envs(walkers_of(&subject.signature))
+            .envs(walkers_of(&subject.signature).map_err(Failure::usage)?)
             .env_remove("WALKFUZZ_RUN")
             .env_remove("WALKFUZZ_GC")
             .stdin(Stdio::null())

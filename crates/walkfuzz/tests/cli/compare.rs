@@ -56,6 +56,11 @@ fn settings_that_mean_nothing_are_named() {
             "WALKFUZZ_WALKER=jfr means nothing: wanted agct, reference, agct-remote-running or a library",
         ),
         (
+            "WALKFUZZ_WALKER",
+            "/lib.so@sha256:12",
+            "12 is no SHA-256: write PATH@sha256: and 64 hexadecimal digits",
+        ),
+        (
             "WALKFUZZ_ORACLE",
             "jfr",
             "WALKFUZZ_ORACLE=jfr means nothing: wanted none, agct, reference, agct-remote-running or a library",

@@ -6,11 +6,14 @@
 )]
 
 mod compare;
+#[path = "../../../../plugins/compile.rs"]
+mod compile;
 mod corpus;
 mod explain;
 mod export;
 mod interpose;
 mod jdks;
+mod libraries;
 mod replay;
 mod replay_refused;
 mod repros;
