@@ -134,6 +134,10 @@ impl Interposer {
             lane.add(Counter::OutsideJava, 1);
         } else if self.perturb != 0 {
             let one = |registers: &Registers| {
+                // The end waits for this thread.
+                if Interposer::current().is_none() {
+                    return;
+                }
                 let kind = bench.code.kind_of_segment(Address(registers.pc().0));
                 lane.begin_walk(1, WALKER, registers, &untouched, kind);
                 lane.mark_perturbed();
@@ -237,7 +241,10 @@ pub(crate) unsafe extern "C" fn on_signal(
         let errno = *libc::__errno_location();
         let tid = libc::gettid();
         if let Some(_turn) = Turn::take(tid) {
-            let known = threads::current(tid).and_then(|thread| Some((thread, thread.slot()?)));
+            // While this thread waited for its turn the record may have been closed.
+            let known = Interposer::current()
+                .and_then(|_| threads::current(tid))
+                .and_then(|thread| Some((thread, thread.slot()?)));
             if let Some((thread, slot)) = known {
                 let signal = Signal {
                     handler,

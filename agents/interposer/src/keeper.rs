@@ -5,6 +5,7 @@
 //! Contract: not for handlers.
 
 use std::sync::atomic::Ordering::Relaxed;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -19,8 +20,10 @@ use crate::turn::{self, Turn};
 const EVERY: Duration = Duration::from_secs(1);
 /// A look may cost one part in so many of a core.
 const SHARE: u32 = 50;
-/// How often the turn is asked for.
-const TRIES: u32 = 100;
+/// How long it waits for the turn.
+const PATIENCE: Duration = Duration::from_millis(10);
+/// Held by who writes counters, which are differences to what stands there, and by who closes the record.
+static WRITING: Mutex<()> = Mutex::new(());
 
 /// Starts it; it ends with the interposer.
 pub(crate) fn start(interposer: &'static Interposer, vm: HostJvm) -> std::io::Result<()> {
@@ -36,8 +39,13 @@ fn keep(interposer: &'static Interposer, vm: &HostJvm) {
     while Interposer::current().is_some() {
         let began = Instant::now();
         look(interposer, vm);
+        let writing = writing();
+        if Interposer::current().is_none() {
+            return;
+        }
         write_counters(interposer);
         interposer.recorder.alive();
+        drop(writing);
         thread::sleep(EVERY.max(began.elapsed() * SHARE));
     }
 }
@@ -45,15 +53,7 @@ fn keep(interposer: &'static Interposer, vm: &HostJvm) {
 /// Reads the code cache anew, and the landscape.
 fn look(interposer: &'static Interposer, vm: &HostJvm) {
     if let Some(map) = vm.code_map() {
-        // SAFETY: no arguments.
-        let tid = unsafe { libc::gettid() };
-        let turn = (0..TRIES).find_map(|_| {
-            let turn = Turn::take(tid);
-            if turn.is_none() {
-                thread::sleep(Duration::from_micros(100));
-            }
-            turn
-        });
+        let turn = Turn::wait(PATIENCE);
         let old = turn.map(|turn| interposer.tools.replace_code(&turn, map));
         // Freed after the turn.
         drop(old);
@@ -61,8 +61,19 @@ fn look(interposer: &'static Interposer, vm: &HostJvm) {
     interposer.perturber.survey(&vm.hotspot, &vm.maps);
 }
 
+/// Writes the last numbers and closes the record. The interposer has been retired: the keeper writes nothing any more.
+pub(crate) fn finish(interposer: &Interposer) {
+    let _writing = writing();
+    write_counters(interposer);
+    interposer.recorder.close();
+}
+
+fn writing() -> MutexGuard<'static, ()> {
+    WRITING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Writes what handlers without a lane have counted, into the lane that is nobody else's.
-pub(crate) fn write_counters(interposer: &Interposer) {
+fn write_counters(interposer: &Interposer) {
     let Some(lane) = interposer.recorder.lane(0) else {
         return;
     };

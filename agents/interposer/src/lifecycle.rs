@@ -7,6 +7,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::*};
 use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
 use jvmti_bindings::sys::jni::{JNIEnv, JavaVM, jthread};
 use jvmti_bindings::sys::jvmti::{
@@ -19,17 +20,22 @@ use walkfuzz_jvm::{HostError, HostJvm, JvmError, Jvmti, Libjvm};
 use walkfuzz_record::{Generation, RecordError, Recorder, WalkerInfo};
 use walkfuzz_symbols::Modules;
 use walkfuzz_vmstructs::{Maps, Perturber, Span};
+use walkfuzz_walkers::agct_mark;
 
 use crate::actions;
-use crate::checkpoint::Checkpoint;
+use crate::checkpoint::{Checkpoint, Marks};
 use crate::interpose::{Interposer, Tools};
 use crate::keeper;
 use crate::loading::{self, LoadError};
 use crate::options::{OptionError, Options, Subject};
 use crate::threads;
+use crate::turn::Turn;
 
 /// Lanes of the record: the keeper's, and some for threads, each of which remembers the places of sixteen faults.
 const LANES: u32 = 9;
+
+/// How long the end waits for the handler at work: more than the guard leaves one that hangs. One that never ends must not stop the JVM from ending.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Why there is nothing to interpose.
 #[derive(Debug, thiserror::Error)]
@@ -144,15 +150,17 @@ unsafe fn go(jvmti: Jvmti, env: *mut JNIEnv, prepared: Prepared) -> Result<(), R
     let _ = actions::GUARD.set(guard);
     // SAFETY: signal-safe, in guarded calls of threads that have the turn.
     unsafe { set_fault_hook(Some(actions::on_fault)) };
+    let agct = prepared.libjvm.symbol(c"AsyncGetCallTrace")?;
     let vm = HostJvm::attach(prepared.libjvm, true)?;
     let maps = Maps::read_own().map_err(|error| HostError::Structures(error.to_string()))?;
-    let size = vm
-        .hotspot
-        .tables()
-        .require_size("JavaThread")
-        .map_err(|error| HostError::Structures(error.to_string()))?;
-    let checkpoint = Checkpoint::new(&prepared.writable, &maps, size as usize);
     let own = vm.own_java_thread().ok_or(Refusal::NoIdentity)?;
+    let way_out = vm.hotspot.tables().field("ThreadShadow", "_exception_file");
+    let marks = Marks {
+        // SAFETY: libjvm's function, and this thread, of which no profiler has heard yet.
+        walked: unsafe { agct_mark(agct, own) },
+        way_out: way_out.map(|field| field.offset),
+    };
+    let checkpoint = Checkpoint::new(&prepared.writable, &maps, marks);
     ENV_OFFSET.store((env as u64).wrapping_sub(own), Release);
     threads::add(own)?;
     let interposer = Interposer {
@@ -195,8 +203,9 @@ unsafe extern "system" fn vm_init(_: *mut jvmtiEnv, env: *mut JNIEnv, _: jthread
 
 unsafe extern "system" fn vm_death(_: *mut jvmtiEnv, _: *mut JNIEnv) {
     if let Some(interposer) = Interposer::retire() {
-        keeper::write_counters(interposer);
-        interposer.recorder.close();
+        let turn = Turn::wait(PATIENCE);
+        keeper::finish(interposer);
+        drop(turn);
         if !actions::any() {
             eprintln!("walkfuzz-interposer: the profiler never installed a handler");
         }

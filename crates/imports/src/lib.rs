@@ -27,7 +27,6 @@ const DT_SYMTAB: i64 = 6;
 const DT_RELA: i64 = 7;
 const DT_RELASZ: i64 = 8;
 const DT_JMPREL: i64 = 23;
-const PAGE: u64 = 4096;
 
 /// A library in this process.
 #[derive(Clone, Debug, Default)]
@@ -152,9 +151,10 @@ impl Library {
     unsafe fn write(&self, word: u64, value: u64) -> io::Result<()> {
         let sealed = self.relro.is_some_and(|span| span.contains(Address(word)));
         let protect = |protection| {
-            let page = (word & !(PAGE - 1)) as *mut c_void;
+            let bytes = page_bytes();
+            let page = (word & !(bytes - 1)) as *mut c_void;
             // SAFETY: a page of a loaded library, which stays readable.
-            let done = unsafe { libc::mprotect(page, PAGE as usize, protection) };
+            let done = unsafe { libc::mprotect(page, bytes as usize, protection) };
             if done == 0 {
                 Ok(())
             } else {
@@ -171,6 +171,13 @@ impl Library {
         }
         Ok(())
     }
+}
+
+/// Kernels for arm64 have pages of 4, 16 or 64 KiB.
+fn page_bytes() -> u64 {
+    // SAFETY: no pointers.
+    let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
+    u64::try_from(bytes).unwrap_or(4096)
 }
 
 unsafe extern "C" fn visit(info: *mut dl_phdr_info, _: usize, wanted: *mut c_void) -> i32 {
@@ -197,12 +204,8 @@ unsafe extern "C" fn visit(info: *mut dl_phdr_info, _: usize, wanted: *mut c_voi
             .map(span)
     };
     // The loader seals whole pages.
-    let relro = of_kind(libc::PT_GNU_RELRO).map(|span| {
-        Span::new(
-            Address(span.start.0 & !(PAGE - 1)),
-            Address(span.end.0 & !(PAGE - 1)),
-        )
-    });
+    let page = |address: Address| Address(address.0 & !(page_bytes() - 1));
+    let relro = of_kind(libc::PT_GNU_RELRO).map(|span| Span::new(page(span.start), page(span.end)));
     let behind_relro = |span: Span| match relro {
         Some(relro) if relro.contains(span.start) => Span::new(relro.end.max(span.start), span.end),
         _ => span,

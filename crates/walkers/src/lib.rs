@@ -24,7 +24,7 @@ pub use known::{Explainer, Referee, as_interrupted, behind_whole, known_differen
 pub use plugin::abi as plugin_abi;
 pub use plugin::{Facts, Library, Plugin, PluginError, PluginPath};
 pub use reference::ReferenceWalker;
-pub use remote::{NoSuchThread, Remote, RemoteError, RemoteFacts, RemoteMode};
+pub use remote::{NoSuchThread, Remote, RemoteError, RemoteFacts, RemoteMode, agct_mark};
 pub use request::{ExtensionCall, RequestStackTrace};
 pub use ticks::{tick_hz, ticks};
 pub use trace::{CANARY, CallTrace, Frame, MAX_DEPTH, TraceBuffer, hash};

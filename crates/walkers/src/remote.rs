@@ -22,7 +22,7 @@ use walkfuzz_vmstructs::Tid;
 use crate::trace::TraceBuffer;
 use crate::walker::{Call, Start, ThreadHandle, WalkFunction, Walker};
 
-pub use facts::{RemoteError, RemoteFacts};
+pub use facts::{RemoteError, RemoteFacts, agct_mark};
 
 /// How the walked thread is named and what it does meanwhile.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

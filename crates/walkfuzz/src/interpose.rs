@@ -27,6 +27,8 @@ use args::{InterposeArgs, ProfilerName};
 use mode::Mode;
 use run::{BESIDE, Ran, Stage};
 
+/// Where the answer is kept, in the folder of the runs.
+const ANSWER: &str = "interpose.json";
 /// The first release whose flight recorder samples in a signal's handler.
 const JFR_SINCE: u32 = 25;
 
@@ -94,9 +96,10 @@ pub(crate) fn run(args: &InterposeArgs) -> Result<(), Failure> {
         agct: AgctDifference::of(&perturbed),
         reported: reported(&untouched.folder, &perturbed.folder),
         recorded: recorded(&stage, &untouched, &perturbed),
-        findings: findings(&whose, &untouched, &perturbed),
+        findings: findings(&whose, &args.again(&jdk), &untouched, &perturbed),
         folder,
     };
+    keep(&answer)?;
     if args.subject.json {
         crate::print_json(&answer)?;
     } else {
@@ -200,7 +203,16 @@ fn recorded(stage: &Stage<'_>, untouched: &Ran, perturbed: &Ran) -> Option<[Reco
     Some([read(untouched)?, read(perturbed)?])
 }
 
-fn findings(whose: &str, untouched: &Ran, perturbed: &Ran) -> Vec<Finding> {
+/// Leaves the answer with the runs.
+fn keep(answer: &Answer) -> Result<(), Failure> {
+    let path = answer.folder.join(ANSWER);
+    let text = serde_json::to_string_pretty(answer).map_err(Failure::environment)?;
+    std::fs::write(&path, text + "\n").map_err(|error| {
+        Failure::environment(format_args!("cannot write {}: {error}", path.display()))
+    })
+}
+
+fn findings(whose: &str, command: &str, untouched: &Ran, perturbed: &Ran) -> Vec<Finding> {
     let runs = [("untouched", untouched), ("perturbed", perturbed)];
     let all = runs.into_iter().flat_map(|(run, ran)| {
         ran.result
@@ -219,7 +231,11 @@ fn findings(whose: &str, untouched: &Ran, perturbed: &Ran) -> Vec<Finding> {
         // The title ends with the walker's name, which is the profiler's.
         let what = finding.title.split(" via ").next().unwrap_or_default();
         finding.title = format!("{what} via {whose}");
-        Finding { run, finding }
+        Finding {
+            run,
+            finding,
+            command: command.to_owned(),
+        }
     });
     named.collect()
 }

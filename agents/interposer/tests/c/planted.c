@@ -4,6 +4,7 @@
  *   ENDLESS   never comes back from an sp that is not aligned
  *   GUARDED   reads what sp points to, unchecked, and skips the load in a SIGSEGV and SIGBUS handler of its own
  *   LOCKED    as WILD, under a lock that it then never gives back: later signals find it taken, and do nothing
+ *   SLOW      computes for a tenth of a second and then reads where nothing is, if sp is not aligned
  * Told "refuse", it does not begin.
  */
 #define _GNU_SOURCE
@@ -14,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/time.h>
+#include <time.h>
 #include <ucontext.h>
 #include <unistd.h>
 
@@ -69,6 +71,14 @@ static void on_prof(int signo, siginfo_t *info, void *context) {
     }
 #elif defined(ENDLESS)
     if (sp % 8 != 0) for (;;) state->sum++;
+#elif defined(SLOW)
+    if (sp % 8 != 0) {
+        struct timespec began, now;
+        clock_gettime(CLOCK_MONOTONIC, &began);
+        do clock_gettime(CLOCK_MONOTONIC, &now);
+        while ((now.tv_sec - began.tv_sec) * 1000000000L + now.tv_nsec - began.tv_nsec < 100000000L);
+        planted_wild_read(8);
+    }
 #elif defined(GUARDED)
     if (!protected) return;
     sigjmp_buf out;

@@ -73,6 +73,12 @@ impl Run {
         Some(Run { folder, command })
     }
 
+    /// Gives the JVM these flags as well.
+    pub(crate) fn with_flags(&mut self, flags: &str) -> &mut Self {
+        self.command.env("JDK_JAVA_OPTIONS", flags);
+        self
+    }
+
     pub(crate) fn output(&mut self) -> Output {
         self.command.output().unwrap()
     }

@@ -5,8 +5,8 @@ import java.util.Map;
 import java.util.concurrent.atomic.AtomicLong;
 
 /**
- * Work for the sampler's tests: {@code Busy SECONDS KIND...}, each kind a thread: {@code spin} computes, {@code sleep} waits, {@code threads} starts
- * threads that end at once, {@code processes} starts programs, {@code leave} soon ends the JVM while the others are at work. It ends when the process
+ * Work for the sampler's tests: {@code Busy SECONDS KIND...}, each kind a thread: {@code spin} computes, {@code sleep} waits, {@code collect} collects
+ * garbage, {@code threads} starts threads that end at once, {@code processes} starts programs, {@code leave} soon ends the JVM while the others are at work. It ends when the process
  * has used so much CPU time, however long that takes on a busy machine, and prints what it did: {@code done KIND N}.
  */
 public final class Busy {
@@ -35,6 +35,9 @@ public final class Busy {
                 break;
             case "sleep":
                 Thread.sleep(20);
+                break;
+            case "collect":
+                System.gc();
                 break;
             case "threads":
                 Thread thread = new Thread(() -> sink += spin(round));

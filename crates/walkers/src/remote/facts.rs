@@ -80,16 +80,13 @@ impl RemoteFacts {
         if !(1..1 << 16).contains(&env_offset) {
             return Err(RemoteError::NotAttached);
         }
-        // SAFETY: libjvm's code, of which AsyncGetCallTrace has more than so many bytes.
-        let code = unsafe { std::slice::from_raw_parts(function.cast::<u8>(), CODE_BYTES) };
-        // Nobody walks this thread now.
-        let unmarked = |offset: &u64| CheckedMemory.read_u8(Address(java_thread + offset)) == Ok(0);
         let mut facts = Self {
             // SAFETY: the caller promises that this is AsyncGetCallTrace(ASGCT_CallTrace*, jint, void*).
             function: unsafe { std::mem::transmute::<*const c_void, WalkFunction>(function) },
             key: None,
             env_offset,
-            mark: arch::first_byte_set_to_one(code).filter(unmarked),
+            // SAFETY: the caller's promise.
+            mark: unsafe { agct_mark(function, java_thread) },
             threads,
         };
         if facts.probe(env)? != NOT_A_JAVA_THREAD {
@@ -125,6 +122,18 @@ impl RemoteFacts {
         });
         answer.map_err(RemoteError::Thread)?
     }
+}
+
+/// From a `JavaThread` to the byte by which AsyncGetCallTrace says that the thread is being walked, read from its code; `None` where there is none.
+///
+/// # Safety
+/// `function` is AsyncGetCallTrace of the JVM in this process, `java_thread` a thread of its that nobody walks now.
+#[must_use]
+pub unsafe fn agct_mark(function: *const c_void, java_thread: u64) -> Option<u64> {
+    // SAFETY: libjvm's code, of which AsyncGetCallTrace has more than so many bytes.
+    let code = unsafe { std::slice::from_raw_parts(function.cast::<u8>(), CODE_BYTES) };
+    let unmarked = |offset: &u64| CheckedMemory.read_u8(Address(java_thread + offset)) == Ok(0);
+    arch::first_byte_set_to_one(code).filter(unmarked)
 }
 
 /// On the probing thread.

@@ -105,6 +105,8 @@ pub(crate) struct Finding {
     pub(crate) run: &'static str,
     #[serde(flatten)]
     pub(crate) finding: CellFinding,
+    /// Makes both runs again.
+    pub(crate) command: String,
 }
 
 impl Active {
@@ -237,7 +239,9 @@ impl Answer {
         }
         if let Some(reported) = &self.reported {
             text.push_str(&format!(
-                "\nreported: error frames in {} untouched, in {} perturbed;\nperturbed alone: top frames never seen untouched {}, outermost frames never seen untouched {}\n",
+                "\nreported: no Java frame in {} untouched, in {} perturbed; left out below\nerror frames in {} untouched, in {} perturbed;\nperturbed alone: top frames never seen untouched {}, outermost frames never seen untouched {}\n",
+                share_text(reported.untouched_without_java),
+                share_text(reported.perturbed_without_java),
                 share_text(reported.untouched_errors),
                 share_text(reported.perturbed_errors),
                 share_text(reported.new_tops),
@@ -302,8 +306,8 @@ impl Answer {
                 "untouched"
             };
             text.push_str(&format!(
-                "  {:>8}  {kind}  {}\n",
-                found.finding.count, found.finding.title
+                "  {:>8}  {kind}  {}\n            again: {}\n",
+                found.finding.count, found.finding.title, found.command
             ));
         }
         text

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use walkfuzz_harness::quoted;
+use walkfuzz_jvm::{Jdk, Version};
 
 use crate::cli::{SubjectArgs, duration};
 
@@ -47,6 +49,46 @@ pub(crate) enum ProfilerName {
     AsyncProfiler,
     /// The JVM's flight recorder, its sampler by CPU time.
     Jfr,
+}
+
+impl InterposeArgs {
+    /// The line that makes these runs again, on this JDK.
+    pub(crate) fn again(&self, jdk: &Jdk) -> String {
+        let own = self
+            .subject
+            .jdk
+            .as_deref()
+            .filter(|jdk| jdk.contains('/'))
+            .and_then(|folder| std::path::absolute(folder).ok());
+        // A folder is kept: what has the same version elsewhere need not be the same build.
+        let jdk = own.map_or_else(
+            || Version::release(&jdk.version.to_string()).to_owned(),
+            |folder| folder.display().to_string(),
+        );
+        let library = self.library.as_ref().map(|library| {
+            let whole = std::path::absolute(library);
+            whole.as_ref().unwrap_or(library).display().to_string()
+        });
+        let given = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+        let options = [
+            ("--profiler", Some(self.profiler.name().to_owned())),
+            ("--mode", given(&self.mode)),
+            ("--library", library),
+            ("--jdk", Some(jdk)),
+            ("--gc", self.subject.gc.as_deref().and_then(given)),
+            ("--workload", Some(self.workload.clone())),
+            ("--time", Some(format!("{}ms", self.time.as_millis()))),
+            ("--perturb", Some(self.perturb.to_string())),
+            ("--seed", Some(self.subject.seed.to_string())),
+        ];
+        let mut line = "walkfuzz interpose".to_owned();
+        for (name, value) in options {
+            if let Some(value) = value {
+                line.push_str(&format!(" {name} {}", quoted(&value)));
+            }
+        }
+        line
+    }
 }
 
 impl ProfilerName {

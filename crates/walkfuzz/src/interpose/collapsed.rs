@@ -5,10 +5,16 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde::Serialize;
 use walkfuzz_record::KOfN;
 
+/// What async-profiler writes for a thread that it finds no Java frame of.
+const WITHOUT_JAVA: &str = "[no_Java_frame]";
+
 /// What a profiler reported in one run.
 #[derive(Debug, Default)]
 pub(crate) struct Profile {
+    /// Of threads that have Java frames, or of which the profiler cannot say.
     samples: u64,
+    /// Of threads that have none, the JVM's own among them, which are passed on and never perturbed.
+    without_java: u64,
     errors: BTreeMap<String, u64>,
     tops: BTreeMap<String, u64>,
     outermost: BTreeMap<String, u64>,
@@ -18,6 +24,10 @@ pub(crate) struct Profile {
 #[derive(Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) struct Comparison {
+    /// Samples of the untouched run that the profiler reports as `[no_Java_frame]`, of all. They are no errors, and in none of the shares below.
+    pub(crate) untouched_without_java: KOfN,
+    /// Of the perturbed run.
+    pub(crate) perturbed_without_java: KOfN,
     /// Samples of the untouched run that end in an error frame.
     pub(crate) untouched_errors: KOfN,
     /// Of the perturbed run, its untouched samples included.
@@ -40,6 +50,10 @@ impl Profile {
             let Ok(count) = count.parse::<u64>() else {
                 continue;
             };
+            if stack.split(';').any(|frame| frame == WITHOUT_JAVA) {
+                profile.without_java += count;
+                continue;
+            }
             profile.samples += count;
             let error = stack.split(';').find(|frame| is_error(frame));
             if let Some(error) = error {
@@ -59,6 +73,10 @@ impl Profile {
         self.samples
     }
 
+    fn without_java(&self) -> KOfN {
+        KOfN::new(self.without_java, self.samples + self.without_java)
+    }
+
     fn with_errors(&self) -> KOfN {
         KOfN::new(self.errors.values().sum(), self.samples)
     }
@@ -71,6 +89,8 @@ impl Profile {
             KOfN::new(new.map(|(_, count)| count).sum(), self.samples)
         };
         Comparison {
+            untouched_without_java: untouched.without_java(),
+            perturbed_without_java: self.without_java(),
             untouched_errors: untouched.with_errors(),
             perturbed_errors: self.with_errors(),
             errors: self.errors.clone(),
@@ -99,6 +119,19 @@ mod tests {
         assert_eq!(comparison.new_tops, KOfN::new(2, 10));
         assert_eq!(comparison.new_outermost, KOfN::new(1, 10));
         assert_eq!(comparison.errors["[break_not_walkable]"], 2);
+    }
+
+    #[test]
+    fn threads_without_java_are_no_errors() {
+        let untouched = Profile::parse("main;a 7\nclone;[no_Java_frame] 90\n[unknown_Java] 3\n");
+        let perturbed = Profile::parse("main;a 4\n[no_Java_frame] 5\n[unknown_Java] 6\n");
+        let comparison = perturbed.beside(&untouched);
+        assert_eq!(comparison.untouched_without_java, KOfN::new(90, 100));
+        assert_eq!(comparison.perturbed_without_java, KOfN::new(5, 15));
+        assert_eq!(comparison.untouched_errors, KOfN::new(3, 10));
+        assert_eq!(comparison.perturbed_errors, KOfN::new(6, 10));
+        assert_eq!(comparison.new_tops, KOfN::new(0, 10));
+        assert!(!comparison.errors.contains_key(WITHOUT_JAVA));
     }
 
     #[test]

@@ -147,7 +147,7 @@ impl Stage<'_> {
                 walks: ENOUGH,
                 frames: 0.0,
             },
-            command: "",
+            command: &self.args.again(self.jdk),
             issues: KnownIssues::built_in(),
             recorded: None,
         };

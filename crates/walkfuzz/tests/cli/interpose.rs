@@ -86,6 +86,7 @@ fn async_profiler_is_stood_before_in_two_of_its_modes() {
             assert_eq!(number(&answer, "/untouched/untouched/faults"), 0);
             assert_eq!(answer["untouched"]["jvm"]["outcome"], "clean", "{answer}");
             assert!(number(&answer, "/reported/untouched-errors/of") > 20);
+            assert!(answer["reported"]["errors"]["[no_Java_frame]"].is_null());
             if walker == "agct" {
                 let compared = number(&answer, "/agct/compared");
                 assert!(compared > 100);
@@ -100,9 +101,23 @@ fn async_profiler_is_stood_before_in_two_of_its_modes() {
                     title.contains(&format!("async-profiler 4.0 ({mode}")),
                     "{title}"
                 );
+                repeats(finding["command"].as_str().unwrap(), &jdk, mode);
             }
+            let kept = Path::new(answer["folder"].as_str().unwrap()).join("interpose.json");
+            assert_eq!(json(&std::fs::read(kept).unwrap()), answer);
         }
     }
+}
+
+/// What a finding says makes it again: the whole of what these tests ask for.
+fn repeats(command: &str, jdk: &Jdk, mode: &str) {
+    let home = jdk.home.display();
+    assert_eq!(
+        command,
+        format!(
+            "walkfuzz interpose --profiler async-profiler --mode {mode} --jdk {home} --workload sorting --time 4000ms --perturb 16 --seed 1"
+        )
+    );
 }
 
 /// What JFR's handler takes down is walked later, at a safepoint, where nobody guards it: the JVM may well die of perturbed contexts.
