@@ -108,14 +108,17 @@ pub(crate) fn minimised() {
     assert_eq!(frames.len(), 2, "the guard is no part of it: {frames:#?}");
     assert_eq!(finding.engine, "live");
     // The reference walker says what the stack's words are for.
-    let words = &finding.moment.as_ref().unwrap().words;
+    let moment = finding.moment.as_ref().unwrap();
+    let words = &moment.words;
     let of_frames = |end: &str| {
         words
             .iter()
             .filter(|word| word.place.contains("frame ") && word.place.ends_with(end))
             .collect::<Vec<_>>()
     };
-    assert!(!of_frames("").is_empty(), "{words:#?}");
+    // The interpreter and stubs were perhaps just making their frame, which is then no more than a guess.
+    let may_guess = moment.code.kind != "nmethod";
+    assert!(may_guess || !of_frames("").is_empty(), "{words:#?}");
     for word in of_frames(" return address") {
         // Into a caller; a deoptimised one returns to its handler.
         let meaning = word.meaning.as_deref().unwrap_or_default();
