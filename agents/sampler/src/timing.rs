@@ -24,6 +24,17 @@ pub(crate) struct TimingSummary {
     p99_ns: f64,
 }
 
+/// The bucket that holds the smallest value which at least this share of all values does not exceed; `None` if there are none.
+pub(crate) fn bucket_at(counts: &[u64], share: f64) -> Option<usize> {
+    let all: u64 = counts.iter().sum();
+    let wanted = (all as f64 * share).ceil().max(1.0) as u64;
+    let mut seen = 0;
+    counts.iter().position(|count| {
+        seen += count;
+        seen >= wanted
+    })
+}
+
 impl Timing {
     pub(crate) fn new() -> Self {
         Self(Box::new([const { AtomicU64::new(0) }; BUCKETS]))
@@ -41,13 +52,8 @@ impl Timing {
         let counts: Vec<u64> = self.0.iter().map(|count| count.load(Relaxed)).collect();
         let handlers: u64 = counts.iter().sum();
         let at = |share: f64| {
-            let wanted = (handlers as f64 * share).ceil().max(1.0) as u64;
-            let mut seen = 0;
-            let bucket = counts.iter().position(|count| {
-                seen += count;
-                seen >= wanted
-            });
-            bucket.map(|bucket| ((bucket as u64 + 1) * WIDTH) as f64 * 1e9 / tick_hz as f64)
+            let bucket = bucket_at(&counts, share)?;
+            Some(((bucket as u64 + 1) * WIDTH) as f64 * 1e9 / tick_hz as f64)
         };
         if handlers == 0 || tick_hz == 0 {
             return None;

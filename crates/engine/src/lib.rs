@@ -54,6 +54,20 @@ pub struct Request<'a> {
     pub natural: &'a dyn Fn(&Moment),
 }
 
+impl Request<'_> {
+    /// A moment that has not served before, of whichever thread is next.
+    #[must_use]
+    pub const fn fresh() -> Self {
+        Self {
+            worker: None,
+            kind: 0,
+            steps: 0,
+            fresh: true,
+            natural: &|_| {},
+        }
+    }
+}
+
 /// Brings contexts to a visitor.
 pub trait Engine {
     /// Stable short name: `live-park`, `step`, `frozen`, `capsule`.

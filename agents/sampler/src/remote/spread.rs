@@ -7,6 +7,8 @@ use std::sync::atomic::{AtomicU64, Ordering::*};
 use serde::Serialize;
 use walkfuzz_record::buckets::{LATENCY_BUCKETS, LatencyBuckets};
 
+use crate::timing::bucket_at;
+
 /// See the module.
 #[derive(Debug)]
 pub(crate) struct Spread(Box<[AtomicU64; LATENCY_BUCKETS]>);
@@ -47,12 +49,7 @@ impl Spread {
         let counts: Vec<u64> = self.0.iter().map(|count| count.load(Relaxed)).collect();
         let times: u64 = counts.iter().sum();
         let at = |share: f64| {
-            let wanted = (times as f64 * share).ceil().max(1.0) as u64;
-            let mut seen = 0;
-            let bucket = counts.iter().position(|count| {
-                seen += count;
-                seen >= wanted
-            })?;
+            let bucket = bucket_at(&counts, share)?;
             let at_least = bucket + 1 == LATENCY_BUCKETS;
             let (low, high) = LatencyBuckets::bounds(bucket);
             let ticks = if at_least { low } else { high + 1 };

@@ -53,14 +53,7 @@ impl Session {
         let mut costs = [FrameCosts::default(); 2];
         let began = Instant::now();
         while began.elapsed() < time {
-            let request = Request {
-                worker: None,
-                kind: 0,
-                steps: 0,
-                fresh: true,
-                natural: &|_| {},
-            };
-            engine.visit(&request, &mut |moment| {
+            engine.visit(&Request::fresh(), &mut |moment| {
                 // Once each beforehand: what follows finds the same caches.
                 let both = [&**walker, other].map(|walker| frames(moment, walker, trace));
                 if both.contains(&0) {

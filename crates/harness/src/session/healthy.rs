@@ -30,16 +30,9 @@ impl Session {
             hunt,
             ..
         } = self;
-        let request = Request {
-            worker: None,
-            kind: 0,
-            steps: 0,
-            fresh: true,
-            natural: &|_| {},
-        };
         let jvm = hunt.jvm_version().to_owned();
         let mut kept = Err("no moment was visited".to_owned());
-        engine.visit(&request, &mut |moment| {
+        engine.visit(&Request::fresh(), &mut |moment| {
             let wanted = Wanted {
                 registers: moment.untouched,
                 depth,

@@ -131,14 +131,7 @@ impl Session {
         let mut costs = WalkCosts::default();
         let began = Instant::now();
         while began.elapsed() < time {
-            let request = Request {
-                worker: None,
-                kind: 0,
-                steps: 0,
-                fresh: true,
-                natural: &|_| {},
-            };
-            engine.visit(&request, &mut |moment| {
+            engine.visit(&Request::fresh(), &mut |moment| {
                 let untouched = moment.untouched;
                 let before = thread_cpu_ns();
                 for _ in 0..BARE_WALKS {
