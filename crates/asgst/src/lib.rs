@@ -11,7 +11,10 @@
 
 pub mod abi;
 pub mod api;
+pub mod queue;
+mod safepoint;
 mod vm;
 
 pub use api::Api;
+pub use safepoint::{HookError, PollError, SafepointError};
 pub use vm::{Vm, VmError};
