@@ -11,6 +11,13 @@
 
 pub mod abi;
 pub mod api;
+pub mod iterator;
+pub mod jep435;
+pub mod methods;
+pub mod minimal;
+mod stack;
+mod thread;
+pub mod unload;
 mod vm;
 
 pub use api::Api;
