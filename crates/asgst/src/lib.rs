@@ -11,8 +11,15 @@
 
 pub mod abi;
 pub mod api;
+pub mod iterator;
+pub mod jep435;
+pub mod methods;
+pub mod minimal;
 pub mod queue;
 mod safepoint;
+mod stack;
+mod thread;
+pub mod unload;
 mod vm;
 
 pub use api::Api;

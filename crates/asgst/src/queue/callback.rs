@@ -21,7 +21,7 @@ static TRIGGERED: [AtomicU64; WAITING] = [const { AtomicU64::new(0) }; WAITING];
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 /// `ASGST_SetSafepointCallback`. Signal-safe.
-pub(crate) extern "C" fn set_safepoint_callback(
+pub extern "C" fn set_safepoint_callback(
     callback: Option<SafepointCallback>,
     arg: *mut c_void,
 ) {
@@ -42,7 +42,7 @@ fn current() -> Option<SafepointCallback> {
 ///
 /// # Safety
 /// Each pointer is null or can be written to.
-pub(crate) unsafe extern "C" fn get_safepoint_callback(
+pub unsafe extern "C" fn get_safepoint_callback(
     callback: *mut Option<SafepointCallback>,
     arg: *mut *mut c_void,
 ) {
@@ -59,7 +59,7 @@ pub(crate) unsafe extern "C" fn get_safepoint_callback(
 
 /// `ASGST_TriggerSafePoint`: brings the calling thread to its next safepoint, where the callback is called once. Signal-safe. Nothing happens on threads that are none of
 /// Java's, and beyond 256 threads that wait.
-pub(crate) extern "C" fn trigger_safe_point() {
+pub extern "C" fn trigger_safe_point() {
     if !safepoint::is_installed() {
         return;
     }

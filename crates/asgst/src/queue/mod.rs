@@ -31,12 +31,11 @@ use walkfuzz_reference::CheckedMemory;
 use crate::abi::iterator::{error, options as iterator_options, trace_kind};
 use crate::abi::queue::{
     FrameMark, FrameMarkHandler, OnQueueSafepointHandler, Queue as Handle, QueueElement,
-    QueueHandler, QueueSizeInfo, capabilities,
+    QueueHandler, QueueSizeInfo, capabilities::REGISTER_QUEUE,
 };
-use crate::api::QueueApi;
 use crate::{SafepointError, Vm, safepoint};
 
-pub(crate) use callback::{get_safepoint_callback, set_safepoint_callback, trigger_safe_point};
+pub use callback::{get_safepoint_callback, set_safepoint_callback, trigger_safe_point};
 use queue::{Around, Queue};
 use ring::Refused;
 pub use statistics::QueueStatistics;
@@ -45,25 +44,7 @@ use statistics::Counts;
 /// No queue has more elements.
 pub const MOST_ELEMENTS: c_int = 1 << 20;
 
-/// Our functions.
-pub(crate) const API: QueueApi = QueueApi {
-    capabilities: self::capabilities,
-    register_queue,
-    deregister_queue,
-    set_on_queue_processing_start,
-    set_on_queue_processing_end,
-    enqueue,
-    get_enqueuable_element,
-    get_queue_element,
-    get_queue_size_info,
-    resize_queue,
-    register_frame_mark,
-    move_frame_mark,
-    get_frame_mark_stack_pointer,
-    remove_frame_mark,
-};
-
-/// Makes queues possible. Before that, and where it fails, [`capabilities`](self::capabilities) denies them.
+/// Makes queues possible. Before that, and where it fails, [`capabilities`] denies them.
 ///
 /// # Errors
 /// [`SafepointError`]: the JVM is as it was.
@@ -107,15 +88,21 @@ fn pointer(address: usize) -> *mut c_void {
     std::ptr::with_exposed_provenance_mut(address)
 }
 
-extern "C" fn capabilities() -> c_int {
+/// `ASGST_Capabilities`. Signal-safe.
+pub extern "C" fn capabilities() -> c_int {
     if safepoint::is_installed() {
-        capabilities::REGISTER_QUEUE
+        REGISTER_QUEUE
     } else {
         0
     }
 }
 
-unsafe extern "C" fn register_queue(
+/// `ASGST_RegisterQueue`: null where there are no queues, for a size outside 1 to [`MOST_ELEMENTS`], without a handler, for unknown options, for no thread, and when
+/// there are too many queues.
+///
+/// # Safety
+/// `handler` may be called with `arg` at safepoints of the thread, until the queue has ended.
+pub unsafe extern "C" fn register_queue(
     env: *mut JNIEnv,
     size: c_int,
     options: c_int,
@@ -145,11 +132,16 @@ fn are_known(options: c_int) -> bool {
     options & !iterator_options::ALL == 0
 }
 
-extern "C" fn deregister_queue(_: *mut JNIEnv, queue: *mut Handle) -> bool {
+/// `ASGST_DeregisterQueue`: whether there was such a queue. In a handler of its own it ends with this handler.
+pub extern "C" fn deregister_queue(_: *mut JNIEnv, queue: *mut Handle) -> bool {
     slots::close(queue, false)
 }
 
-unsafe extern "C" fn set_on_queue_processing_start(
+/// `ASGST_SetOnQueueProcessingStart`. A null handler, or unknown options, take it back.
+///
+/// # Safety
+/// As for [`register_queue`].
+pub unsafe extern "C" fn set_on_queue_processing_start(
     queue: *mut Handle,
     options: c_int,
     offers_iterator: bool,
@@ -162,7 +154,11 @@ unsafe extern "C" fn set_on_queue_processing_start(
     }
 }
 
-unsafe extern "C" fn set_on_queue_processing_end(
+/// `ASGST_SetOnQueueProcessingEnd`. A null handler, or unknown options, take it back.
+///
+/// # Safety
+/// As for [`register_queue`].
+pub unsafe extern "C" fn set_on_queue_processing_end(
     queue: *mut Handle,
     options: c_int,
     offers_iterator: bool,
@@ -191,7 +187,11 @@ fn around(
         })
 }
 
-unsafe extern "C" fn enqueue(
+/// `ASGST_Enqueue`. Signal-safe.
+///
+/// # Safety
+/// The calling thread is the queue's, or the queue's stands still. The context may be anything.
+pub unsafe extern "C" fn enqueue(
     handle: *mut Handle,
     context: *mut c_void,
     arg: *mut c_void,
@@ -236,7 +236,11 @@ fn put(vm: &Vm, queue: &Queue, context: *mut c_void, arg: *mut c_void) -> c_int 
     }
 }
 
-unsafe extern "C" fn get_enqueuable_element(
+/// `ASGST_GetEnqueuableElement`. Signal-safe.
+///
+/// # Safety
+/// `into` is null or can be written. The context may be anything.
+pub unsafe extern "C" fn get_enqueuable_element(
     context: *mut c_void,
     into: *mut QueueElement,
 ) -> c_int {
@@ -259,13 +263,15 @@ unsafe extern "C" fn get_enqueuable_element(
     }
 }
 
-extern "C" fn get_queue_element(queue: *mut Handle, n: c_int) -> *mut QueueElement {
+/// `ASGST_GetQueueElement`. Signal-safe.
+pub extern "C" fn get_queue_element(queue: *mut Handle, n: c_int) -> *mut QueueElement {
     slots::enter(queue)
         .and_then(|queue| queue.ring().get(i64::from(n)))
         .map_or(std::ptr::null_mut(), <*mut element::Element>::cast)
 }
 
-extern "C" fn get_queue_size_info(queue: *mut Handle) -> QueueSizeInfo {
+/// `ASGST_GetQueueSizeInfo`: nothing for no queue. Signal-safe.
+pub extern "C" fn get_queue_size_info(queue: *mut Handle) -> QueueSizeInfo {
     slots::enter(queue).map_or_else(QueueSizeInfo::default, |queue| QueueSizeInfo {
         size: queue.waiting() as i32,
         capacity: queue.ring().capacity() as i32,
@@ -273,7 +279,8 @@ extern "C" fn get_queue_size_info(queue: *mut Handle) -> QueueSizeInfo {
     })
 }
 
-extern "C" fn resize_queue(queue: *mut Handle, size: c_int) {
+/// `ASGST_ResizeQueue`; sizes as for [`register_queue`], others change nothing. Signal-safe.
+pub extern "C" fn resize_queue(queue: *mut Handle, size: c_int) {
     if let Some(queue) = slots::enter(queue)
         && capacity(size).is_some()
     {
@@ -283,7 +290,8 @@ extern "C" fn resize_queue(queue: *mut Handle, size: c_int) {
     }
 }
 
-extern "C" fn register_frame_mark(
+/// `ASGST_RegisterFrameMark`: frame marks are not offered.
+pub extern "C" fn register_frame_mark(
     _: *mut JNIEnv,
     _: Option<FrameMarkHandler>,
     _: c_int,
@@ -292,10 +300,13 @@ extern "C" fn register_frame_mark(
     std::ptr::null_mut()
 }
 
-extern "C" fn move_frame_mark(_: *mut FrameMark, _: *mut c_void) {}
+/// `ASGST_MoveFrameMark`: nothing happens.
+pub extern "C" fn move_frame_mark(_: *mut FrameMark, _: *mut c_void) {}
 
-extern "C" fn get_frame_mark_stack_pointer(_: *mut FrameMark) -> *mut c_void {
+/// `ASGST_GetFrameMarkStackPointer`: null.
+pub extern "C" fn get_frame_mark_stack_pointer(_: *mut FrameMark) -> *mut c_void {
     std::ptr::null_mut()
 }
 
-extern "C" fn remove_frame_mark(_: *mut FrameMark) {}
+/// `ASGST_RemoveFrameMark`: nothing happens.
+pub extern "C" fn remove_frame_mark(_: *mut FrameMark) {}

@@ -4,7 +4,9 @@ use walkfuzz_context::{Arch, Registers};
 use walkfuzz_reference::Thread;
 
 use crate::Vm;
-use crate::abi::iterator::Iterator;
+use crate::abi::iterator::{Iterator, options};
+use crate::iterator::with_iterator;
+use crate::stack::{From, StackWalk};
 
 /// Where an iterator begins.
 pub(super) struct Begin {
@@ -29,7 +31,25 @@ impl Begin {
     }
 }
 
-/// Calls `run` with an iterator, which is valid meanwhile.
-pub(super) fn offer(_vm: &Vm, _begin: &Begin, _options: i32, run: &mut dyn FnMut(*mut Iterator)) {
-    run(std::ptr::null_mut());
+/// Calls `run` with an iterator, which is valid meanwhile; with a null one, which has no frames, where not even the first can be told.
+pub(super) fn offer(
+    vm: &'static Vm,
+    begin: &Begin,
+    options: i32,
+    run: &mut dyn FnMut(*mut Iterator),
+) {
+    let all = options & options::INCLUDE_NON_JAVA_FRAMES != 0;
+    let from = From::Context(begin.registers);
+    let mut walk = StackWalk::new(vm, begin.thread, from, all);
+    if let Some(bci) = begin.bci {
+        walk = walk.with_first_bci(bci);
+    }
+    let mut called = false;
+    with_iterator(walk, options, |iterator| {
+        called = true;
+        run(iterator);
+    });
+    if !called {
+        run(std::ptr::null_mut());
+    }
 }

@@ -41,7 +41,7 @@ pub(super) extern "C" fn at_safepoint(java_thread: u64) {
     }
 }
 
-fn process(vm: &Vm, queue: &Inside) {
+fn process(vm: &'static Vm, queue: &Inside) {
     if queue.processing.swap(true, AcqRel) {
         // A handler of this queue has come to a safepoint.
         return;
@@ -84,7 +84,7 @@ fn process(vm: &Vm, queue: &Inside) {
 }
 
 /// Hands one element to the queue's handler.
-fn deliver(vm: &Vm, queue: &Inside, thread: &Thread, element: &Element) {
+fn deliver(vm: &'static Vm, queue: &Inside, thread: &Thread, element: &Element) {
     let fate = fate(vm, thread, element);
     queue.counts.delivered(fate);
     queue.fate.store(fate as i32 + 1, Release);
@@ -105,7 +105,7 @@ fn deliver(vm: &Vm, queue: &Inside, thread: &Thread, element: &Element) {
 }
 
 /// Calls what is to be called before or after the elements.
-fn around(vm: &Vm, queue: &Inside, thread: &Thread, handler: &RwLock<Option<Around>>) {
+fn around(vm: &'static Vm, queue: &Inside, thread: &Thread, handler: &RwLock<Option<Around>>) {
     let handler = *handler.read().unwrap_or_else(PoisonError::into_inner);
     let Some(handler) = handler.filter(|_| queue.is_open()) else {
         return;
