@@ -21,10 +21,7 @@ static TRIGGERED: [AtomicU64; WAITING] = [const { AtomicU64::new(0) }; WAITING];
 static COUNT: AtomicUsize = AtomicUsize::new(0);
 
 /// `ASGST_SetSafepointCallback`. Signal-safe.
-pub extern "C" fn set_safepoint_callback(
-    callback: Option<SafepointCallback>,
-    arg: *mut c_void,
-) {
+pub extern "C" fn set_safepoint_callback(callback: Option<SafepointCallback>, arg: *mut c_void) {
     let function = callback.map_or(std::ptr::null_mut(), |callback| callback as *mut c_void);
     // Whoever sees the new function sees its argument.
     CALLBACK.store(std::ptr::null_mut(), Release);
@@ -68,10 +65,9 @@ pub extern "C" fn trigger_safe_point() {
     };
     let is_waiting = TRIGGERED.iter().any(|slot| slot.load(Acquire) == thread.0);
     let has_room = || {
-        TRIGGERED.iter().any(|slot| {
-            slot.compare_exchange(0, thread.0, AcqRel, Relaxed)
-                .is_ok()
-        })
+        TRIGGERED
+            .iter()
+            .any(|slot| slot.compare_exchange(0, thread.0, AcqRel, Relaxed).is_ok())
     };
     if is_waiting || {
         COUNT.fetch_add(1, AcqRel);
@@ -102,10 +98,9 @@ pub(super) fn take(thread: Address) -> bool {
     if COUNT.load(Acquire) == 0 {
         return false;
     }
-    let taken = TRIGGERED.iter().any(|slot| {
-        slot.compare_exchange(thread.0, 0, AcqRel, Relaxed)
-            .is_ok()
-    });
+    let taken = TRIGGERED
+        .iter()
+        .any(|slot| slot.compare_exchange(thread.0, 0, AcqRel, Relaxed).is_ok());
     if taken {
         COUNT.fetch_sub(1, AcqRel);
     }

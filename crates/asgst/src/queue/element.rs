@@ -13,7 +13,7 @@ use crate::Vm;
 use crate::abi::iterator::error;
 use crate::abi::queue::QueueElement;
 
-/// One element. The public part comes first; elements are [`Element::STRIDE`] bytes apart.
+/// One element. The public part comes first; elements are 64 bytes apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
 pub(super) struct Element {
@@ -35,6 +35,7 @@ pub(super) const LEFT_JAVA: u64 = 2;
 
 impl Element {
     /// From one element to the next. Documented in `include/asgst_queue.h`.
+    #[cfg(test)]
     pub(super) const STRIDE: usize = 64;
 
     /// The registers of the frame.

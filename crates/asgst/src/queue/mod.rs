@@ -38,8 +38,8 @@ use crate::{SafepointError, Vm, safepoint};
 pub use callback::{get_safepoint_callback, set_safepoint_callback, trigger_safe_point};
 use queue::{Around, Queue};
 use ring::Refused;
-pub use statistics::QueueStatistics;
 use statistics::Counts;
+pub use statistics::QueueStatistics;
 
 /// No queue has more elements.
 pub const MOST_ELEMENTS: c_int = 1 << 20;

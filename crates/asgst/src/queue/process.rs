@@ -8,8 +8,8 @@ use std::sync::{PoisonError, RwLock};
 use walkfuzz_context::Address;
 use walkfuzz_reference::{CheckedMemory, Thread};
 
-use super::offer::{Begin, offer};
 use super::element::{Element, INTERPRETED};
+use super::offer::{Begin, offer};
 use super::queue::Around;
 use super::slots::{self, Inside};
 use super::standing::fate;

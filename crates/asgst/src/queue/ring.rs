@@ -118,11 +118,18 @@ mod tests {
         for capacity in [1, 2, 7] {
             let ring = Ring::new(capacity);
             for number in 0..capacity as u64 {
-                assert_eq!(ring.push(numbered(number)), Ok(()), "{number} of {capacity}");
+                assert_eq!(
+                    ring.push(numbered(number)),
+                    Ok(()),
+                    "{number} of {capacity}"
+                );
             }
             assert!(ring.is_full());
             assert_eq!(ring.push(numbered(99)), Err(Refused::Full));
-            assert_eq!((code(&ring, 0), code(&ring, -1)), (Some(0), Some(capacity as u64 - 1)));
+            assert_eq!(
+                (code(&ring, 0), code(&ring, -1)),
+                (Some(0), Some(capacity as u64 - 1))
+            );
             assert_eq!(code(&ring, capacity as i64), None);
             assert_eq!(code(&ring, -(capacity as i64) - 1), None);
             assert_eq!((code(&ring, i64::MIN), code(&ring, i64::MAX)), (None, None));
@@ -146,7 +153,9 @@ mod tests {
                 }
             }
             assert_eq!(ring.length(), model.len());
-            let seen: Vec<_> = (0..model.len() as i64).filter_map(|n| code(&ring, n)).collect();
+            let seen: Vec<_> = (0..model.len() as i64)
+                .filter_map(|n| code(&ring, n))
+                .collect();
             assert_eq!(seen, Vec::from(model.clone()), "after step {step}");
         }
     }

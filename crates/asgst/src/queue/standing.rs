@@ -95,7 +95,10 @@ pub(super) fn fate(vm: &Vm, thread: &Thread, element: &Element) -> Fate {
 }
 
 fn polled(vm: &Vm, java_thread: Address) -> Option<Address> {
-    let field = vm.hotspot.tables().field("JavaThread", "_saved_exception_pc")?;
+    let field = vm
+        .hotspot
+        .tables()
+        .field("JavaThread", "_saved_exception_pc")?;
     let at = Address(java_thread.0.wrapping_add(field.offset));
     CheckedMemory.read_pointer(at).ok()
 }

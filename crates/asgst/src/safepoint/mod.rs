@@ -18,8 +18,8 @@ use walkfuzz_context::Address;
 use walkfuzz_vmstructs::HotSpot;
 
 pub use hooks::HookError;
-use polls::Polls;
 pub use polls::PollError;
+use polls::Polls;
 
 /// Called at a safepoint of the thread whose `JavaThread` it is given, on that thread.
 pub(crate) type AtSafepoint = extern "C" fn(u64);

@@ -32,7 +32,9 @@ pub(crate) fn place(code: &[u8]) -> Option<Range<usize>> {
 
 /// Code that calls `called` with the function's first argument, keeps its arguments, executes `displaced` and goes on at `resume`.
 pub(crate) fn detour(called: u64, displaced: &[u8], resume: u64) -> Vec<u8> {
-    let displaced = displaced.first_chunk().map_or(0xd503_201f, |bytes| u32::from_le_bytes(*bytes));
+    let displaced = displaced
+        .first_chunk()
+        .map_or(0xd503_201f, |bytes| u32::from_le_bytes(*bytes));
     let words: [u32; 18] = [
         0xa9ba_07e0, // stp x0, x1, [sp, #-96]!
         0xa901_0fe2, // stp x2, x3, [sp, #16]
