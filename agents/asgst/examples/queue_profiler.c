@@ -87,7 +87,9 @@ static void set_timer(long microseconds) {
 static void JNICALL thread_start(jvmtiEnv *jvmti, JNIEnv *env, jthread thread) {
   (void)jvmti;
   (void)thread;
-  queue = ASGST_RegisterQueue(env, QUEUE, 0, on_element, NULL);
+  if (queue == NULL) {
+    queue = ASGST_RegisterQueue(env, QUEUE, 0, on_element, NULL);
+  }
 }
 
 static void JNICALL thread_end(jvmtiEnv *jvmti, JNIEnv *env, jthread thread) {
