@@ -19,6 +19,8 @@ mod stack;
 mod thread;
 pub mod unload;
 mod vm;
+mod walker;
 
 pub use api::Api;
 pub use vm::{Vm, VmError};
+pub use walker::IteratorWalker;
