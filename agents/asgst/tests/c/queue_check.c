@@ -1,6 +1,6 @@
 /* A client of the safepoint queue that compares what is delivered with what AsyncGetCallTrace said in the handler, and measures.
  *
- * Options: MICROSECONDS of wall clock between two samples of a thread, a comma, the file that its figures go to.
+ * Options: MICROSECONDS between two samples of a thread (of wall clock below 4000, else of its CPU time), a comma, the file that its figures go to.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -156,7 +156,7 @@ static void JNICALL thread_start(jvmtiEnv *jvmti, JNIEnv *env, jthread jthread) 
   }
   struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGPROF};
   event._sigev_un._tid = (int)syscall(SYS_gettid);
-  timer_create(CLOCK_MONOTONIC, &event, &thread->timer);
+  timer_create(interval < 4000 ? CLOCK_MONOTONIC : CLOCK_THREAD_CPUTIME_ID, &event, &thread->timer);
   own = thread;
   struct itimerspec every = {{interval / 1000000, interval % 1000000 * 1000}, {0, interval * 1000}};
   timer_settime(thread->timer, 0, &every, NULL);

@@ -13,7 +13,7 @@ fn samples_are_completed_as_they_were_taken() {
     for jdk in releases() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("figures");
-        let options = format!("1000,{}", path.display());
+        let options = format!("4000,{}", path.display());
         run(&jdk, &[], &library, &options, &["1000"]);
         let figures = Figures::read(&path);
         let of = |name| figures.of(name);
