@@ -127,3 +127,26 @@ fn the_small_queue_profiler_writes_a_page() {
     assert!(page.starts_with("<!DOCTYPE html>") && page.trim_end().ends_with("</html>"));
     assert!(page.contains("Deep.recurse") && page.contains("show(root)"));
 }
+
+#[test]
+fn who_triggers_a_safepoint_is_called_there() {
+    let Some(library) = client("callback", &["tests/c/callback.c"]) else {
+        return;
+    };
+    if deep().is_none() {
+        return;
+    }
+    for jdk in releases() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("figures");
+        run(&jdk, &[], &library, path.to_str().unwrap(), &["300"]);
+        let figures = Figures::read(&path);
+        let (triggered, called) = (figures.of("triggered"), figures.of("called"));
+        println!("JDK {}: {called} of {triggered}", jdk.version);
+        assert!(triggered > 10, "{triggered}");
+        // One for each thread may be on its way.
+        assert!(called <= triggered && triggered <= called + 32);
+        assert_eq!(figures.of("kept_wrong"), 0);
+        assert_eq!(figures.of("elsewhere"), 0);
+    }
+}

@@ -70,6 +70,10 @@ impl Frames for Search<'_> {
 
 /// What becomes of an element of `thread`, which stands at a safepoint.
 pub(super) fn fate(vm: &Vm, thread: &Thread, element: &Element) -> Fate {
+    if element.caller_sp == 0 {
+        // What called it was not known when it was sampled.
+        return Fate::Unknown;
+    }
     let at_safepoint = Thread {
         in_java: false,
         ..*thread
