@@ -44,7 +44,7 @@ fn text(symbol: Option<Symbol>) -> Text {
 }
 
 fn symbol(text: &Text) -> Option<Symbol> {
-    (!text.is_empty()).then(|| Symbol {
+    (!text.is_empty()).then_some(Symbol {
         body: Address(text.as_ptr() as u64),
         length: text.len() as u16,
     })
