@@ -27,7 +27,7 @@ pub(crate) enum Found {
 #[derive(Clone, Copy, Debug)]
 #[expect(
     clippy::large_enum_variant,
-    reason = "it lies on a handler's stack, which must not allocate"
+    reason = "it lies on the stack for a moment, and nothing can be allocated"
 )]
 pub(crate) enum From {
     /// A context: the thread's anchor where it is not in Java.

@@ -53,7 +53,7 @@ fn every_function_answers_as_it_should() {
     for jdk in releases() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("figures");
-        let output = run(&jdk, &[], &library, path.to_str().unwrap(), &["1500"]);
+        let output = run(&jdk, &[], &library, path.to_str().unwrap(), &["1000"]);
         let figures = Figures::read(&path);
         let of = |name| figures.of(name);
         println!(
