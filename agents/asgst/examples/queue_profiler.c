@@ -18,11 +18,14 @@
 #include "asgst_queue.h"
 #include "flames.h"
 
+/* Initial-exec: the first use of any other thread-local variable of a library allocates, which a signal handler must not. */
+#define IN_HANDLERS _Thread_local __attribute__((tls_model("initial-exec")))
+
 enum { MAX_DEPTH = 256, MAX_NAME = 256, QUEUE = 1000 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static Flame root = {.name = "all"};
-static _Thread_local ASGST_Queue *queue;
+static IN_HANDLERS ASGST_Queue *queue;
 static atomic_long samples, full, failed;
 static atomic_int sampling;
 static char output[1024] = "flames.html";

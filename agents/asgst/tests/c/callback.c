@@ -14,9 +14,12 @@
 
 #include "asgst_minimal.h"
 
+/* Initial-exec: the first use of any other thread-local variable of a library allocates, which a signal handler must not. */
+#define IN_HANDLERS _Thread_local __attribute__((tls_model("initial-exec")))
+
 static char output[1024];
 static atomic_long triggered, called, kept_wrong, elsewhere;
-static _Thread_local int waits;
+static IN_HANDLERS int waits;
 
 /* At a safepoint: it may allocate. */
 static void at_safepoint(void *arg) {

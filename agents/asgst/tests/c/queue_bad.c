@@ -15,14 +15,17 @@
 
 #include "asgst_queue.h"
 
+/* Initial-exec: the first use of any other thread-local variable of a library allocates, which a signal handler must not. */
+#define IN_HANDLERS _Thread_local __attribute__((tls_model("initial-exec")))
+
 enum { SMALL = 3, ROUNDS = 6 };
 
 static char output[1024];
 static atomic_long checks, wrong, rounds, handled, around, last_of_own;
-static _Thread_local ASGST_Queue *small, *own_end;
-static _Thread_local long expected;
-static _Thread_local int round_number;
-static _Thread_local JNIEnv *own_env;
+static IN_HANDLERS ASGST_Queue *small, *own_end;
+static IN_HANDLERS long expected;
+static IN_HANDLERS int round_number;
+static IN_HANDLERS JNIEnv *own_env;
 
 #define CHECK(claim)                                                      \
   do {                                                                    \

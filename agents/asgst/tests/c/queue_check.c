@@ -18,6 +18,9 @@
 
 #include "asgst_queue.h"
 
+/* Initial-exec: the first use of any other thread-local variable of a library allocates, which a signal handler must not. */
+#define IN_HANDLERS _Thread_local __attribute__((tls_model("initial-exec")))
+
 enum { MAX_DEPTH = 512, MAX_REQUESTS = 400000, RING = 64, QUEUE = 32 };
 
 typedef struct {
@@ -48,7 +51,7 @@ typedef struct {
   Truth truths[RING];
 } Thread;
 
-static _Thread_local Thread *own;
+static IN_HANDLERS Thread *own;
 static void (*agct)(Trace *, jint, void *);
 static long interval;
 static char output[1024];
