@@ -97,7 +97,8 @@ static void on_signal(int signal, siginfo_t *info, void *ucontext) {
   (void)signal;
   (void)info;
   ASGST_QueueElement here;
-  if (small == NULL || round_number >= ROUNDS || ASGST_GetQueueSizeInfo(small).size > 0 ||
+  /* Looking at what waits arms the thread again. */
+  if (small == NULL || ASGST_GetQueueSizeInfo(small).size > 0 || round_number >= ROUNDS ||
       ASGST_GetEnqueuableElement(ucontext, &here) != ASGST_JAVA_TRACE) {
     return;
   }
