@@ -34,7 +34,10 @@ static void on_signal(int signal, siginfo_t *info, void *ucontext) {
   (void)signal;
   (void)info;
   int kept = errno;
-  if (!waits && ASGST_GetFrame(ucontext, true).pc != NULL) {
+  if (waits) {
+    /* The JVM may have taken the first request back. */
+    ASGST_TriggerSafePoint();
+  } else if (ASGST_GetFrame(ucontext, true).pc != NULL) {
     waits = 1;
     atomic_fetch_add(&triggered, 1);
     ASGST_TriggerSafePoint();

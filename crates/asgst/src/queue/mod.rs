@@ -50,7 +50,7 @@ pub const MOST_ELEMENTS: c_int = 1 << 20;
 /// [`SafepointError`]: the JVM is as it was.
 ///
 /// # Safety
-/// The calling thread is attached, `java_thread` is its own, and the guard is installed.
+/// `java_thread` is one of the JVM's and lives, and the guard is installed.
 pub unsafe fn prepare(
     vm: &'static Vm,
     symbol: &dyn Fn(&str) -> Option<u64>,

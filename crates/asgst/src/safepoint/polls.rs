@@ -16,7 +16,7 @@ use super::arch;
 
 /// No `JavaThread` has its poll words further in than this.
 const SEARCHED: u64 = 0x1000;
-/// The calling thread may be armed at the moment; that passes.
+/// The thread may be armed at the moment; that passes.
 const TRIES: usize = 100;
 
 /// Why there is no arming polls.
