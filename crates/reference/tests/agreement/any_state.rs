@@ -76,9 +76,23 @@ unsafe extern "C" fn on_signal(_: i32, _: *mut libc::siginfo_t, context: *mut c_
         let frames = order.frames.get(..order.walk.frames).unwrap_or_default();
         let again = &mut order.again;
         let registers = &order.registers;
-        order.again_count = as_interrupted(&order.reference, facts, registers, frames, again);
+        order.again_count = as_interrupted(
+            &order.reference,
+            &CheckedMemory,
+            facts,
+            registers,
+            frames,
+            again,
+        );
         let behind = &mut order.behind;
-        order.behind_count = behind_whole(&order.reference, facts, registers, frames, behind);
+        order.behind_count = behind_whole(
+            &order.reference,
+            &CheckedMemory,
+            facts,
+            registers,
+            frames,
+            behind,
+        );
     }
     let start = Start::Context(context);
     order.code = None;
