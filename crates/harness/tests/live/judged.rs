@@ -141,6 +141,12 @@ fn is_tried(finding: &Finding) -> bool {
     tried.is_some_and(|tried| tried.of >= 100)
 }
 
+/// The lies about perturbed contexts. What AsyncGetCallTrace, which the liar asks, has wrong by itself, it has wrong about untouched ones.
+fn planted_lies(found: &[Finding]) -> Vec<&Finding> {
+    let lies = lies(found).into_iter();
+    lies.filter(|finding| finding.tier == "T4").collect()
+}
+
 /// Each lie has a finding that says what is wrong, and is minimised to its cause.
 pub(crate) fn wrong_frames() {
     if skip() {
@@ -152,14 +158,14 @@ pub(crate) fn wrong_frames() {
         input(&["rbx+=777", "rbx+=8", "rcx+=64 rdx+=5"]),
     ];
     let done = |found: &[Finding]| {
-        let lies = lies(found);
+        let lies = planted_lies(found);
         lies.len() >= 2 && lies.iter().all(|finding| is_tried(finding))
     };
     let found = hunt(&mut session, &inputs, Duration::from_secs(50), done);
     let summary = finished(&mut session);
     print(&found);
     print_oracle(&summary);
-    let lies = lies(&found);
+    let lies = planted_lies(&found);
     let one = |kind: ContradictionKind| {
         let same = |finding: &&&Finding| {
             let said = finding.outcome.contradiction.as_ref();
