@@ -22,7 +22,7 @@ pub use agct::Agct;
 pub use agreement::{Agreement, Voice, compare, contradiction};
 pub use known::{Explainer, Referee, as_interrupted, behind_whole, known_difference};
 pub use plugin::abi as plugin_abi;
-pub use plugin::{Facts, Library, Plugin, PluginError, PluginPath};
+pub use plugin::{Facts, Library, Manner, Plugin, PluginError, PluginPath, PluginRemote};
 pub use reference::ReferenceWalker;
 pub use remote::{NoSuchThread, Remote, RemoteError, RemoteFacts, RemoteMode, agct_mark};
 pub use request::{ExtensionCall, RequestStackTrace};
