@@ -2,12 +2,8 @@
 //!
 //! Contract: not for handlers.
 
-use jvmti_bindings::sys::jvmti::{jvmtiEnv, jvmtiError};
-use walkfuzz_jvm::{JvmError, Jvmti};
 use walkfuzz_record::{Generation, WalkerInfo};
-use walkfuzz_walkers::{
-    ExtensionCall, Library, Manner, PluginError, PluginPath, RemoteMode, RequestStackTrace,
-};
+use walkfuzz_walkers::{Library, Manner, PluginError, PluginPath, RemoteMode, RequestStackTrace};
 
 /// The walkers, as messages name them.
 pub(crate) const WALKERS: &str = "agct, reference, agct-remote-env, agct-remote-tid, agct-remote-running, request-stack-trace, plugin:PATH, plugin-remote:PATH or plugin-remote-running:PATH";
@@ -25,19 +21,6 @@ pub enum WalkerChoice {
     Request,
     /// The walker of a library.
     Plugin(Manner, &'static PluginPath),
-}
-
-/// Why RequestStackTrace cannot be driven.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum NoRequest {
-    #[error(
-        "this JVM offers no {}: walker={} has nothing to ask",
-        RequestStackTrace::FUNCTION,
-        RequestStackTrace::NAME
-    )]
-    NotThere,
-    #[error(transparent)]
-    Jvm(#[from] JvmError),
 }
 
 impl WalkerChoice {
@@ -127,17 +110,4 @@ impl WalkerChoice {
             }
         })
     }
-}
-
-/// As JVMTI declares extension functions.
-type ExtensionFunction = unsafe extern "C" fn(*mut jvmtiEnv, ...) -> jvmtiError;
-
-/// The walker that asks with RequestStackTrace.
-pub(crate) fn requester(jvmti: Jvmti) -> Result<RequestStackTrace, NoRequest> {
-    let found = jvmti.extension_function(RequestStackTrace::FUNCTION)?;
-    let function = found.ok_or(NoRequest::NotThere)?.function;
-    // SAFETY: both begin with a pointer, take more behind it and return a 32-bit error.
-    let function = unsafe { std::mem::transmute::<ExtensionFunction, ExtensionCall>(function) };
-    // SAFETY: this JVM's own, as JVMTI shows it; environment and function stay.
-    Ok(unsafe { RequestStackTrace::new(function, jvmti.raw().cast()) })
 }

@@ -15,7 +15,9 @@ use jvmti_bindings::sys::jvmti::{
 };
 use walkfuzz_guard::{Guard, GuardError, GuardOptions, wiped_in_copies};
 use walkfuzz_jvm::check::inspect;
-use walkfuzz_jvm::{HostError, HostJvm, JvmError, Jvmti, Libjvm, java_thread_of};
+use walkfuzz_jvm::{
+    HostError, HostJvm, JvmError, Jvmti, Libjvm, WalkersError, java_thread_of, library_facts,
+};
 use walkfuzz_record::{RecordError, Recorder, code_names};
 use walkfuzz_symbols::Modules;
 use walkfuzz_vmstructs::{LiveMemory, Perturber, ThreadSearch, java_threads};
@@ -24,13 +26,12 @@ use walkfuzz_walkers::{
 };
 
 use crate::capsules::{self, Surroundings};
-use crate::chosen::{self, NoRequest, WalkerChoice};
+use crate::chosen::WalkerChoice;
 use crate::clock::{self, Clock};
 use crate::control;
 use crate::keeper;
 use crate::options::{OptionError, Options, Wanted};
 use crate::planted::Planted;
-use crate::plugin;
 use crate::remote::{self, Outside, RemoteSampling};
 use crate::sampler::{Sampler, Sampling};
 use crate::signals::{self, SignalError};
@@ -70,7 +71,7 @@ pub(crate) enum Refusal {
     #[error("the reference walker cannot walk this JVM: {0}")]
     Reference(#[from] ReferenceError),
     #[error(transparent)]
-    NoRequest(#[from] NoRequest),
+    Walkers(#[from] WalkersError),
     #[error(transparent)]
     Plugin(#[from] PluginError),
 }
@@ -170,7 +171,7 @@ unsafe fn prepare(vm: *mut JavaVM, options: Options) -> Result<(Jvmti, Prepared)
         Some(inspect(&module.path).ok()?.identity)
     });
     if options.walker == WalkerChoice::Request {
-        chosen::requester(jvmti)?;
+        jvmti.requester()?;
     }
     let library = options.walker.library()?;
     let walkers = options.walker.recorded(&version, library.as_ref())?;
@@ -239,9 +240,7 @@ unsafe fn go(jvmti: Jvmti, env: *mut JNIEnv, prepared: Prepared) -> Result<(), R
     let agct = unsafe { Agct::new(function) };
     let mut from_outside = None;
     let walker = match (options.plant, options.walker, prepared.library) {
-        (_, WalkerChoice::Request, _) => {
-            Sampling::Other(Box::leak(Box::new(chosen::requester(jvmti)?)))
-        }
+        (_, WalkerChoice::Request, _) => Sampling::Other(Box::leak(Box::new(jvmti.requester()?))),
         (_, WalkerChoice::Reference, _) => {
             let own = vm.own_java_thread().ok_or(Refusal::NoIdentity)?;
             let modules = Modules::of_this_process().map_err(|_| Refusal::NoIdentity)?;
@@ -255,8 +254,13 @@ unsafe fn go(jvmti: Jvmti, env: *mut JNIEnv, prepared: Prepared) -> Result<(), R
             )?)))
         }
         (_, _, Some(library)) => {
+            let feature = vm.hotspot.version().feature;
+            let mut java_vm: *mut JavaVM = std::ptr::null_mut();
             // SAFETY: the calling thread's.
-            let facts = unsafe { plugin::facts(jvmti, env, &vm, function)? };
+            let facts = unsafe {
+                ((**env).GetJavaVM)(env, &raw mut java_vm);
+                library_facts(java_vm, feature, function, vm.facts.code.clone())?
+            };
             let plugin = library.start(&facts)?;
             if let WalkerChoice::Plugin(manner @ (Manner::Held | Manner::Running), _) =
                 options.walker

@@ -118,14 +118,32 @@ impl Session {
         arguments: &[String],
         run: Option<RunFolder>,
     ) -> Result<Self, HarnessError> {
+        Self::start_around(mode, arguments, run, |walker| walker)
+    }
+
+    /// [`start`](Self::start) with something put around the walker that the environment chooses: a planted fault, say. The run's facts and findings
+    /// have its name.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub fn start_around(
+        mode: Mode,
+        arguments: &[String],
+        run: Option<RunFolder>,
+        around: impl FnOnce(Box<dyn Walker>) -> Box<dyn Walker>,
+    ) -> Result<Self, HarnessError> {
         let choice = Settings::from_environment()?.walker;
-        Self::start_with(mode, arguments, run, |subject| match choice {
-            WalkerChoice::RemoteRunning => {
-                remote::walker(&subject.jvm, &mut subject.world, &mut subject.live)
-            }
-            WalkerChoice::Agct | WalkerChoice::Reference | WalkerChoice::Plugin(_) => {
-                choice.make(subject)
-            }
+        Self::start_with(mode, arguments, run, |subject| {
+            let walker = match choice {
+                WalkerChoice::Remote(mode) => {
+                    remote::walker(&subject.jvm, &mut subject.world, &mut subject.live, mode)
+                }
+                WalkerChoice::Agct
+                | WalkerChoice::Reference
+                | WalkerChoice::Request
+                | WalkerChoice::Plugin(_) => choice.make(subject),
+            };
+            walker.map(around)
         })
     }
 
@@ -423,7 +441,7 @@ impl Session {
             }
         }
         let new_moment = std::mem::replace(&mut self.serial, report.serial) != report.serial;
-        if matches!(report.control.outcome, WalkOutcome::Frames(_)) {
+        if report.did_well {
             self.failed_moments = 0;
             self.poor_visits = 0;
         } else {

@@ -25,7 +25,7 @@ pub use plugin::abi as plugin_abi;
 pub use plugin::{Facts, Library, Manner, Plugin, PluginError, PluginPath, PluginRemote};
 pub use reference::ReferenceWalker;
 pub use remote::{NoSuchThread, Remote, RemoteError, RemoteFacts, RemoteMode, agct_mark};
-pub use request::{ExtensionCall, RequestStackTrace};
+pub use request::{ExtensionCall, NoRequestStackTrace, RequestStackTrace};
 pub use ticks::{tick_hz, ticks};
 pub use trace::{CANARY, CallTrace, Frame, MAX_DEPTH, TraceBuffer, hash};
 pub use walked::{Ended, Walked, fault_record, walk_bare, walk_guarded};

@@ -27,41 +27,46 @@ pub(crate) fn threads_walked() -> usize {
 /// Calls `function` in the place of AsyncGetCallTrace.
 pub(crate) struct Planted {
     name: &'static str,
-    inner: Agct,
+    inner: Box<dyn Walker>,
     function: WalkFunction,
 }
 
 /// AsyncGetCallTrace itself; the walked threads are counted.
 pub(crate) fn nothing(agct: Agct) -> Box<dyn Walker> {
-    plant("agct", agct, walk)
+    plant("agct", Box::new(agct), walk)
 }
 
 /// Faults where sp alone was raised by at least [`LEAST`] bytes.
 pub(crate) fn raised_sp(agct: Agct) -> Box<dyn Walker> {
-    plant("raised-sp", agct, fault_where_raised)
+    plant("raised-sp", Box::new(agct), fault_where_raised)
+}
+
+/// The same, around a walker that may walk from another thread.
+pub(crate) fn raised_sp_around(inner: Box<dyn Walker>) -> Box<dyn Walker> {
+    plant("raised-sp", inner, fault_where_raised)
 }
 
 /// Misbehaves as [`Nudge`] says.
 pub(crate) fn misbehaving(agct: Agct) -> Box<dyn Walker> {
-    plant("misbehaving", agct, misbehave)
+    plant("misbehaving", Box::new(agct), misbehave)
 }
 
 /// Gives a wrong bytecode for the first frame where rax alone was raised by at least [`LEAST`] bytes, and leaves the second frame out where rbx was.
 pub(crate) fn lying(agct: Agct) -> Box<dyn Walker> {
-    plant("liar", agct, lie)
+    plant("liar", Box::new(agct), lie)
 }
 
 /// Gives a wrong bytecode for the first frame of every walk.
 pub(crate) fn always_lying(agct: Agct) -> Box<dyn Walker> {
-    plant("liar", agct, lie_always)
+    plant("liar", Box::new(agct), lie_always)
 }
 
 /// Answers -5 to everything.
 pub(crate) fn refusing(agct: Agct) -> Box<dyn Walker> {
-    plant("refusing", agct, refuse)
+    plant("refusing", Box::new(agct), refuse)
 }
 
-fn plant(name: &'static str, inner: Agct, function: WalkFunction) -> Box<dyn Walker> {
+fn plant(name: &'static str, inner: Box<dyn Walker>, function: WalkFunction) -> Box<dyn Walker> {
     Box::new(Planted {
         name,
         inner,
@@ -101,6 +106,14 @@ impl Walker for Planted {
 
     fn finish(&self, trace: &TraceBuffer) -> Code {
         self.inner.finish(trace)
+    }
+
+    fn passes_for_another(&self) -> bool {
+        self.inner.passes_for_another()
+    }
+
+    fn left(&self, trace: &TraceBuffer) {
+        self.inner.left(trace);
     }
 }
 
