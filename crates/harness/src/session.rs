@@ -8,6 +8,7 @@ mod compare;
 mod costs;
 mod healthy;
 mod natural;
+mod ran_on;
 mod snapshots;
 mod standing;
 mod strict;
@@ -323,6 +324,7 @@ impl Session {
         if self.mode == Mode::Strict {
             return self.run_strictly();
         }
+        self.walk_running()?;
         self.visit(self.poor_visits >= POOR_VISITS)?;
         self.account(true)?;
         if self.nursery.between_inputs {

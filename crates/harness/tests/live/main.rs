@@ -59,6 +59,7 @@ const CASES: &[Case] = &[
     Case::new("from_outside", sessions::from_outside)
         .with("WALKFUZZ_WALKER", "agct-remote-running"),
     Case::new("torn", findings::torn).with("WALKFUZZ_WALKER", "agct-remote-running"),
+    Case::new("ran_on", findings::ran_on).with("WALKFUZZ_WALKER", "agct-remote-running"),
     Case::new("by_env", sessions::by_another_thread).with("WALKFUZZ_WALKER", "agct-remote-env"),
     Case::new("by_tid", sessions::by_another_thread).with("WALKFUZZ_WALKER", "agct-remote-tid"),
     Case::new("requests", sessions::requests),

@@ -5,7 +5,7 @@
 //! kernel delivered it stands right below.
 
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
 
 use walkfuzz_context::{Arch, Batch, Perturbation};
 use walkfuzz_record::{Code, Generation};
@@ -41,9 +41,47 @@ pub(crate) fn raised_sp(agct: Agct) -> Box<dyn Walker> {
     plant("raised-sp", Box::new(agct), fault_where_raised)
 }
 
-/// The same, around a walker that may walk from another thread.
+/// The same, around a walker that walks from another thread, of threads that are held: when one runs on, what its registers were is not known any more.
 pub(crate) fn raised_sp_around(inner: Box<dyn Walker>) -> Box<dyn Walker> {
-    plant("raised-sp", inner, fault_where_raised)
+    struct Held(Box<dyn Walker>);
+    impl Walker for Held {
+        fn name(&self) -> &'static str {
+            "raised-sp"
+        }
+        fn generation(&self) -> Generation {
+            self.0.generation()
+        }
+        fn prepare(
+            &self,
+            trace: &mut TraceBuffer,
+            depth: i32,
+            thread: ThreadHandle,
+            start: Start,
+        ) -> Option<Call> {
+            let call = self.0.prepare(trace, depth, thread, start)?;
+            // SAFETY: as below; the thread is held now.
+            let raised = unsafe { raised_by(call.last) }.is_some_and(|bytes| bytes >= LEAST);
+            Some(Call {
+                function: if raised { fault } else { call.function },
+                ..call
+            })
+        }
+        fn finish(&self, trace: &TraceBuffer) -> Code {
+            self.0.finish(trace)
+        }
+        fn passes_for_another(&self) -> bool {
+            self.0.passes_for_another()
+        }
+        fn left(&self, trace: &TraceBuffer) {
+            self.0.left(trace);
+        }
+    }
+    Box::new(Held(inner))
+}
+
+/// Faults where a context comes for the third time in a row: that of a thread that has been let go, if each moment is walked twice.
+pub(crate) fn third_time(inner: Box<dyn Walker>) -> Box<dyn Walker> {
+    plant("third-time", inner, fault_at_the_third)
 }
 
 /// Misbehaves as [`Nudge`] says.
@@ -176,6 +214,29 @@ unsafe extern "C" fn fault_where_raised(trace: *mut c_void, depth: i32, context:
     // SAFETY: `prepare` passes a context that was copied from the kernel's.
     unsafe {
         if raised_by(context).is_some_and(|bytes| bytes >= LEAST) {
+            read_null();
+        }
+        walk(trace, depth, context);
+    }
+}
+
+unsafe extern "C" fn fault(_: *mut c_void, _: i32, _: *mut c_void) {
+    // SAFETY: the guard is there.
+    unsafe { read_null() };
+}
+
+unsafe extern "C" fn fault_at_the_third(trace: *mut c_void, depth: i32, context: *mut c_void) {
+    static BEFORE: AtomicU64 = AtomicU64::new(0);
+    static TIMES: AtomicU64 = AtomicU64::new(0);
+    // SAFETY: `prepare` passes a context.
+    unsafe {
+        let registers = walkfuzz_guard::read_registers(context.cast());
+        let sum = |sum: u64, word: &u64| (sum ^ word).wrapping_mul(0x0000_0100_0000_01b3);
+        let now = registers.words.iter().fold(0xcbf2_9ce4_8422_2325, sum);
+        if BEFORE.swap(now, Ordering::Relaxed) != now {
+            TIMES.store(0, Ordering::Relaxed);
+        }
+        if TIMES.fetch_add(1, Ordering::Relaxed) == 2 {
             read_null();
         }
         walk(trace, depth, context);
