@@ -33,7 +33,8 @@ use crate::keeper;
 use crate::options::{OptionError, Options, Wanted};
 use crate::planted::Planted;
 use crate::remote::{self, Outside, RemoteSampling};
-use crate::sampler::{Sampler, Sampling};
+use crate::sampler::Sampler;
+use crate::sampling::Sampling;
 use crate::signals::{self, SignalError};
 use crate::threads::{self, Identity};
 
