@@ -143,27 +143,25 @@ pub(crate) fn run(
         next += 1;
         let walked;
         (order, walked) = walk_one(&mut errands, order, thread, env);
-        if walked {
-            if let Some(facts) = &order.facts {
-                walks += 1;
-                let count = order.code.unwrap_or(0).max(0) as usize;
-                tally.add(
-                    world,
-                    &Pair {
-                        reference: &order.reference,
-                        registers: &order.registers,
-                        thread: facts,
-                        code: order.code,
-                        agct: order.trace.frames(count),
-                        methods: &order.methods[..count.min(DEPTH)],
-                        walk: order.walk,
-                        frames: &order.frames[..order.walk.frames],
-                        interrupted: &order.again[..order.again_count],
-                        whole: order.behind_count.map(|count| &order.behind[..count]),
-                        depth: DEPTH,
-                    },
-                );
-            }
+        if walked && let Some(facts) = &order.facts {
+            walks += 1;
+            let count = order.code.unwrap_or(0).max(0) as usize;
+            tally.add(
+                world,
+                &Pair {
+                    reference: &order.reference,
+                    registers: &order.registers,
+                    thread: facts,
+                    code: order.code,
+                    agct: order.trace.frames(count),
+                    methods: &order.methods[..count.min(DEPTH)],
+                    walk: order.walk,
+                    frames: &order.frames[..order.walk.frames],
+                    interrupted: &order.again[..order.again_count],
+                    whole: order.behind_count.map(|count| &order.behind[..count]),
+                    depth: DEPTH,
+                },
+            );
         }
     }
     tally
