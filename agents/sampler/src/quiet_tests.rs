@@ -18,7 +18,7 @@ use crate::sampler::{Sampler, Sampling};
 use crate::threads::{self, Identity, Thread};
 use crate::{protect, signals};
 
-#[path = "../tests/forbid.rs"]
+#[path = "../tests/support/forbid.rs"]
 mod forbid;
 
 use forbid::forbid_all_but;
