@@ -14,7 +14,8 @@ use walkfuzz_walkers::{Call, Start, ThreadHandle, TraceBuffer, Walker};
 
 use crate::clock::{Clock, SIGNALS};
 use crate::options::Options;
-use crate::sampler::{Sampler, Sampling};
+use crate::sampler::Sampler;
+use crate::sampling::Sampling;
 use crate::threads::{self, Identity, Thread};
 use crate::{protect, signals};
 
