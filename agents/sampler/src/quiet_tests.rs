@@ -14,11 +14,12 @@ use walkfuzz_walkers::{Call, Start, ThreadHandle, TraceBuffer, Walker};
 
 use crate::clock::{Clock, SIGNALS};
 use crate::options::Options;
-use crate::sampler::{Sampler, Sampling};
+use crate::sampler::Sampler;
+use crate::sampling::Sampling;
 use crate::threads::{self, Identity, Thread};
 use crate::{protect, signals};
 
-#[path = "../tests/forbid.rs"]
+#[path = "../tests/support/forbid.rs"]
 mod forbid;
 
 use forbid::forbid_all_but;

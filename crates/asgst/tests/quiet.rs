@@ -7,7 +7,7 @@
     reason = "a test, which clippy cannot see without the harness"
 )]
 
-#[path = "../../../agents/sampler/tests/forbid.rs"]
+#[path = "../../../agents/sampler/tests/support/forbid.rs"]
 mod forbid;
 
 use std::alloc::{GlobalAlloc, Layout, System};
