@@ -15,6 +15,8 @@ pub mod iterator;
 pub mod jep435;
 pub mod methods;
 pub mod minimal;
+pub mod queue;
+mod safepoint;
 mod stack;
 mod thread;
 pub mod unload;
@@ -22,5 +24,6 @@ mod vm;
 mod walker;
 
 pub use api::Api;
+pub use safepoint::{HookError, PollError, SafepointError};
 pub use vm::{Vm, VmError};
 pub use walker::IteratorWalker;

@@ -1,7 +1,8 @@
 //! ASGST's functions in the JVM of this process.
 
-use walkfuzz_asgst::Vm;
+use walkfuzz_asgst::{Vm, queue};
 use walkfuzz_jvm::Jvm;
+use walkfuzz_vmstructs::java_threads;
 
 use crate::error::HarnessError;
 use crate::world::World;
@@ -20,4 +21,23 @@ pub fn publish(world: &World, jvm: &Jvm) -> Result<&'static Vm, HarnessError> {
     // SAFETY: the JVM of this process, and its JVMTI.
     let vm = unsafe { Vm::publish(&world.hotspot, &symbol, java_vm, jvm.jvmti(), env_offset) };
     vm.map_err(|error| missing(format!("ASGST cannot serve this JVM: {error}")))
+}
+
+/// Makes safepoint queues possible, of a JVM that was [`publish`]ed. It plants breakpoints in libjvm, and takes the hook of
+/// [blocks](crate::blocks): a session has one of them.
+///
+/// # Errors
+/// Why there are none.
+pub fn prepare_queues(world: &World, vm: &'static Vm) -> Result<(), HarnessError> {
+    let missing = HarnessError::VmStructs;
+    let libjvm = world.modules.by_name("libjvm.so");
+    let libjvm = libjvm.ok_or_else(|| missing("libjvm.so is not loaded".into()))?;
+    let symbol = |name: &str| libjvm.address_of(name);
+    let threads = java_threads(&world.hotspot, world.memory());
+    let (threads, _) = threads.map_err(|error| missing(error.to_string()))?;
+    let any = threads.first().map(|thread| thread.address);
+    let any = any.ok_or_else(|| missing("the JVM has no threads".into()))?;
+    // SAFETY: the JVM's oldest thread does not end; a session's guard is installed.
+    let prepared = unsafe { queue::prepare(vm, &symbol, any) };
+    prepared.map_err(|error| missing(format!("no safepoint queues: {error}")))
 }
