@@ -17,7 +17,6 @@ use walkfuzz_record::{Counter, KOfN};
 use walkfuzz_stress::Profile;
 use walkfuzz_stress::subjects::Subjects;
 
-use crate::agent_library::{self, INTERPOSER};
 use crate::async_profiler;
 use crate::cli::FailOn;
 use crate::failure::{FINDINGS, Failure, UNKNOWN};
@@ -26,6 +25,7 @@ use answer::{Active, AgctDifference, Answer, Finding, Recorded, Side, reported};
 use args::{InterposeArgs, ProfilerName};
 use mode::Mode;
 use run::{BESIDE, Ran, Stage};
+use walkfuzz_stress::agents::{self, INTERPOSER};
 
 /// Where the answer is kept, in the folder of the runs.
 const ANSWER: &str = "interpose.json";
@@ -48,7 +48,7 @@ pub(crate) fn run(args: &InterposeArgs) -> Result<(), Failure> {
         jdk: &jdk,
         profile: &profile,
         workloads: &workloads,
-        interposer: agent_library::find(&INTERPOSER)?,
+        interposer: agents::find(&INTERPOSER)?,
         library,
     };
     refuse(&stage, &places)?;
