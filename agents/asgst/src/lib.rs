@@ -9,6 +9,7 @@
 //!
 //! The library stays loaded for ever (`-z nodelete`).
 
+mod exports;
 mod lifecycle;
 
 use std::ffi::{c_char, c_void};

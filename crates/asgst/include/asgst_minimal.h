@@ -90,7 +90,7 @@ void ASGST_GetSafepointCallback(ASGST_SafepointCallback *callback, void **arg);
 void ASGST_TriggerSafePoint(void);
 
 /* At a safepoint: the frame with which a walk of the calling thread has to begin, so that it gives what stood on the stack when `captured` was taken there: the
- * captured one while its method has not returned, else the oldest of its callers that still stands. pc is null if none does. Signal-safe. */
+ * captured one while its method has not returned, else the innermost frame above where it stood. pc is null if none does. Signal-safe. */
 ASGST_Frame ASGST_ComputeTopFrameAtSafepoint(ASGST_Frame captured);
 
 #ifdef __cplusplus

@@ -11,7 +11,17 @@
 
 pub mod abi;
 pub mod api;
+pub mod iterator;
+pub mod jep435;
+pub mod methods;
+pub mod minimal;
+pub mod queue;
+mod safepoint;
+mod stack;
+mod thread;
+pub mod unload;
 mod vm;
 
 pub use api::Api;
+pub use safepoint::{HookError, PollError, SafepointError};
 pub use vm::{Vm, VmError};

@@ -9,7 +9,10 @@ use jvmti_bindings::sys::jni::{JNI_VERSION_1_6, JNIEnv, JavaVM};
 use walkfuzz_context::Address;
 use walkfuzz_jvm::Jvmti;
 use walkfuzz_reference::{CheckedMemory, Reference, ReferenceError};
-use walkfuzz_vmstructs::{HotSpot, ThreadSearch};
+use walkfuzz_vmstructs::{HotSpot, MissingEntry, ThreadSearch};
+
+use crate::methods::MethodTables;
+use crate::thread::ThreadFields;
 
 /// See the module.
 #[derive(Debug)]
@@ -24,6 +27,8 @@ pub struct Vm {
     pub env_offset: u64,
     /// Its JVMTI.
     pub jvmti: Jvmti,
+    pub(crate) thread_fields: ThreadFields,
+    pub(crate) methods: MethodTables,
     java_vm: *mut JavaVM,
 }
 
@@ -40,6 +45,9 @@ pub enum VmError {
     /// The walker does not understand it.
     #[error(transparent)]
     Reference(#[from] ReferenceError),
+    /// Its tables lack something.
+    #[error(transparent)]
+    Missing(#[from] MissingEntry),
     /// The calling thread's `JNIEnv` lies in no `JavaThread`.
     #[error("the calling thread's JNIEnv lies in no JavaThread of this JVM")]
     NotAttached,
@@ -68,6 +76,8 @@ impl Vm {
             let vm = Vm {
                 reference: Reference::new(hotspot, &CheckedMemory, symbol)?,
                 hotspot: hotspot.clone(),
+                thread_fields: ThreadFields::resolve(hotspot.tables())?,
+                methods: MethodTables::resolve(hotspot)?,
                 threads: ThreadSearch::new(hotspot.threads()),
                 env_offset,
                 jvmti,

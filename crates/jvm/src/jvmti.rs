@@ -151,23 +151,49 @@ impl Jvmti {
         env: *mut JNIEnv,
         visit: &mut dyn FnMut(&[jmethodID]),
     ) -> Result<(), JvmError> {
+        // SAFETY: the caller's promise.
+        let none = unsafe {
+            self.find_class(env, &mut |class| {
+                self.make_ids(class, visit);
+                false
+            })
+        };
+        none.map(|_| ())
+    }
+
+    /// A reference to the first loaded class that is the one, on which the search ends.
+    ///
+    /// # Errors
+    /// JVMTI refuses.
+    ///
+    /// # Safety
+    /// `env` is that of the calling thread.
+    pub unsafe fn find_class(
+        self,
+        env: *mut JNIEnv,
+        is_it: &mut dyn FnMut(jclass) -> bool,
+    ) -> Result<Option<jclass>, JvmError> {
         let (mut count, mut classes) = (0, ptr::null_mut());
         self.call("GetLoadedClasses", |f| {
             f.GetLoadedClasses
                 // SAFETY: a live environment and an attached thread.
                 .map(|f| unsafe { f(self.raw, &mut count, &mut classes) })
         })?;
+        let mut found = None;
         for index in 0..usize::try_from(count).unwrap_or(0) {
             // SAFETY: JVMTI returned `count` local references; each is valid until it is deleted, which happens once.
             unsafe {
                 let class = *classes.add(index);
-                self.make_ids(class, visit);
-                ((**env).DeleteLocalRef)(env, class);
+                if found.is_none() && is_it(class) {
+                    found = Some(class);
+                } else {
+                    ((**env).DeleteLocalRef)(env, class);
+                }
             }
         }
         // SAFETY: JVMTI allocated the array.
         unsafe { self.deallocate(classes.cast()) };
-        Ok(())
+        Ok(found)
     }
 
     /// Shows each live platform thread that JVMTI shows: not the JVM's own, no virtual ones.

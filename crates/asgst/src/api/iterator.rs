@@ -9,6 +9,7 @@ use crate::abi::iterator::{
     Class, ClassInfo, ClassUnloadHandler, Frame, Iterator, IteratorHandler, LineNumberEntry,
     Method, MethodInfo,
 };
+use crate::{iterator, methods, unload};
 
 function_table! {
     /// Iterators, methods, classes. Each is as `include/asgst_iterator.h` says.
@@ -56,5 +57,33 @@ function_table! {
         /// Wants so no more.
         deregister_class_unload_handler = "DeregisterClassUnloadHandler":
             (Option<ClassUnloadHandler>, *mut c_void) -> bool;
+    }
+}
+
+impl IteratorApi {
+    /// Ours.
+    #[must_use]
+    pub fn own() -> Self {
+        Self {
+            run_with_iterator: iterator::run_with_iterator,
+            run_with_iterator_from_frame: iterator::run_with_iterator_from_frame,
+            rewind_iterator: iterator::rewind_iterator,
+            next_frame: iterator::next_frame,
+            state: iterator::state,
+            thread_state: iterator::thread_state,
+            method_to_jmethod_id: methods::method_to_jmethod_id,
+            jmethod_id_to_method: methods::jmethod_id_to_method,
+            get_method_info: methods::get_method_info,
+            get_method_id_num: methods::get_method_id_num,
+            get_method_line_number_table: methods::get_method_line_number_table,
+            get_method_line_number: methods::get_method_line_number,
+            get_class_info: methods::get_class_info,
+            get_class_id_num: methods::get_class_id_num,
+            get_class: methods::get_class,
+            jclass_to_class: methods::jclass_to_class,
+            class_to_jclass: methods::class_to_jclass,
+            register_class_unload_handler: unload::register_class_unload_handler,
+            deregister_class_unload_handler: unload::deregister_class_unload_handler,
+        }
     }
 }

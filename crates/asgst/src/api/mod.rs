@@ -12,7 +12,7 @@ use std::ffi::c_void;
 
 pub use iterator::IteratorApi;
 pub use jep435::{EarlyJep435Api, Jep435Api};
-pub use minimal::MinimalApi;
+pub use minimal::{MinimalApi, SafepointApi};
 pub use queue::QueueApi;
 pub use table::MissingFunction;
 
@@ -35,13 +35,22 @@ pub struct Api {
     pub early_jep435: Option<EarlyJep435Api>,
     /// Minimal (2024).
     pub minimal: Option<MinimalApi>,
+    /// Safepoint callbacks (2024).
+    pub safepoint: Option<SafepointApi>,
 }
 
 impl Api {
     /// Ours.
     #[must_use]
     pub fn own() -> Self {
-        Self::default()
+        Self {
+            iterator: Some(IteratorApi::own()),
+            queue: Some(QueueApi::own()),
+            jep435: Some(Jep435Api::own()),
+            early_jep435: Some(EarlyJep435Api::own()),
+            minimal: Some(MinimalApi::own()),
+            safepoint: Some(SafepointApi::own()),
+        }
     }
 
     /// The iterators, queue and minimal functions that a library exports under one of [`PREFIXES`]. AsyncGetStackTrace is not looked for: both of its ABIs
@@ -59,6 +68,7 @@ impl Api {
                 found.iterator = found.iterator.or(IteratorApi::of_library(&prefixed).ok());
                 found.queue = found.queue.or(QueueApi::of_library(&prefixed).ok());
                 found.minimal = found.minimal.or(MinimalApi::of_library(&prefixed).ok());
+                found.safepoint = found.safepoint.or(SafepointApi::of_library(&prefixed).ok());
             }
         }
         found
