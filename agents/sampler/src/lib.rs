@@ -27,7 +27,6 @@ mod keeper;
 mod lifecycle;
 mod options;
 mod planted;
-mod plugin;
 mod protect;
 #[cfg(test)]
 mod quiet_tests;

@@ -99,6 +99,13 @@ impl Walker for Sampling {
             Sampling::Other(walker) => walker.finish(trace),
         }
     }
+
+    fn left(&self, trace: &TraceBuffer) {
+        match self {
+            Sampling::Agct(walker) => walker.left(trace),
+            Sampling::Other(walker) => walker.left(trace),
+        }
+    }
 }
 
 /// What a walk is made with. Belongs to who holds the lane of its number.

@@ -18,6 +18,9 @@ pub enum HarnessError {
     /// The JVM.
     #[error(transparent)]
     Jvm(#[from] walkfuzz_jvm::JvmError),
+    /// What a walker needs of the JVM.
+    #[error(transparent)]
+    Walkers(#[from] walkfuzz_jvm::WalkersError),
     /// A walker from a library.
     #[error(transparent)]
     Plugin(#[from] walkfuzz_walkers::PluginError),

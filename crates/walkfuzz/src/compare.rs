@@ -131,15 +131,22 @@ fn two_of(names: &[String]) -> Result<[WalkerChoice; 2], Failure> {
         WalkerChoice::from_name(name).ok_or_else(|| {
             Failure::usage(format_args!(
                 "no walker is called {name}: there is {}",
-                WalkerChoice::names()
+                WalkerChoice::judges()
             ))
         })
     };
     let (first, second) = (choose(first)?, choose(second)?);
-    if [first, second].contains(&WalkerChoice::RemoteRunning) {
+    for choice in [first, second] {
+        let why = match choice {
+            WalkerChoice::Remote(_) => {
+                "walks threads from another one, and here each thread walks itself"
+            }
+            WalkerChoice::Request => "leaves the walk to the JVM, and here frames are compared",
+            WalkerChoice::Agct | WalkerChoice::Reference | WalkerChoice::Plugin(_) => continue,
+        };
         return Err(Failure::usage(format_args!(
-            "--walkers names {}, which walks threads from another one, and here each thread walks itself: say --walkers agct,reference",
-            WalkerChoice::RemoteRunning.name()
+            "--walkers names {}, which {why}: say --walkers agct,reference",
+            choice.name()
         )));
     }
     if first == second {
@@ -195,9 +202,13 @@ mod tests {
         assert_eq!(chosen, [WalkerChoice::Reference, WalkerChoice::Agct]);
         assert!(refused("agct").contains("names 1 walkers"));
         assert!(refused("agct,agct").contains("agct twice"));
-        for walkers in ["agct,agct-remote-running", "agct-remote-running,agct"] {
+        for (walkers, name) in [
+            ("agct,agct-remote-running", "agct-remote-running"),
+            ("agct-remote-tid,agct", "agct-remote-tid"),
+            ("agct,request-stack-trace", "request-stack-trace"),
+        ] {
             let said = refused(walkers);
-            let names = said.contains("--walkers names agct-remote-running");
+            let names = said.contains(&format!("--walkers names {name}, which "));
             assert!(names && !said.contains("WALKFUZZ_"), "{said}");
         }
         assert!(refused("agct,jfr").contains("there is agct, reference, "));

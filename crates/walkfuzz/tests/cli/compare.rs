@@ -31,7 +31,7 @@ fn walkers_that_cannot_be_compared_are_named() {
         ("agct,agct", "names agct twice"),
         (
             "agct,jfr",
-            "no walker is called jfr: there is agct, reference, agct-remote-running or a library",
+            "no walker is called jfr: there is agct, reference or a library",
         ),
     ] {
         let mut command = nowhere(&home);
@@ -53,7 +53,7 @@ fn settings_that_mean_nothing_are_named() {
         (
             "WALKFUZZ_WALKER",
             "jfr",
-            "WALKFUZZ_WALKER=jfr means nothing: wanted agct, reference, agct-remote-running or a library",
+            "WALKFUZZ_WALKER=jfr means nothing: wanted agct, reference, agct-remote-env, agct-remote-tid, agct-remote-running, request-stack-trace or a library",
         ),
         (
             "WALKFUZZ_WALKER",
@@ -63,7 +63,7 @@ fn settings_that_mean_nothing_are_named() {
         (
             "WALKFUZZ_ORACLE",
             "jfr",
-            "WALKFUZZ_ORACLE=jfr means nothing: wanted none, agct, reference, agct-remote-running or a library",
+            "WALKFUZZ_ORACLE=jfr means nothing: wanted none, agct, reference or a library",
         ),
         (
             "WALKFUZZ_ORACLE",
