@@ -21,7 +21,9 @@ mod stack;
 mod thread;
 pub mod unload;
 mod vm;
+mod walker;
 
 pub use api::Api;
 pub use safepoint::{HookError, PollError, SafepointError};
+pub use walker::{FrameWalk, FrameWalker};
 pub use vm::{Vm, VmError};

@@ -80,7 +80,7 @@ pub const VARIABLES: [(&str, &str, &str); 16] = [
     (
         "WALKFUZZ_WALKER",
         "agct",
-        "the code under test: agct (AsyncGetCallTrace), reference (walkfuzz's own walker), agct-remote-env, agct-remote-tid, agct-remote-running (AsyncGetCallTrace from another thread), request-stack-trace (where a JVM offers it) or the path of a library with a walker",
+        "the code under test: agct (AsyncGetCallTrace), reference (walkfuzz's own walker), agct-remote-env, agct-remote-tid, agct-remote-running (AsyncGetCallTrace from another thread), request-stack-trace (where a JVM offers it), asgst-iterator-frame, asgst-minimal-frame (ASGST from sp, fp and pc), or the path of a library with a walker, with frame: before it for its walks from frames",
     ),
     (
         "WALKFUZZ_ORACLE",
