@@ -1,99 +1,43 @@
-//! ASGST's walks from a frame as a walker of sessions: the iterator's and the minimal generation's, through a table of functions, ours or a library's.
+//! An iterator in AsyncGetCallTrace's clothes, for those that drive walkers.
 //!
-//! Contract: that of walkers ([`walkfuzz_walkers::Walker`]).
+//! Contract: as [`Walker`] has it.
 
 use std::ffi::{c_int, c_void};
+use std::sync::OnceLock;
 
 use walkfuzz_record::{Code, Generation};
-use walkfuzz_walkers::{Call, Start, ThreadHandle, TraceBuffer, WalkFunction, Walker, as_frame};
+use walkfuzz_walkers::{
+    Call, CallTrace, Frame as AgctFrame, Start, ThreadHandle, TraceBuffer, Walker,
+};
 
-use crate::abi::iterator::{self, Iterator, frame_type};
-use crate::abi::minimal;
-use crate::api::{Api, IteratorApi, MinimalApi};
+use crate::abi::iterator::{Frame, Iterator, error, frame_type};
+use crate::api::IteratorApi;
 
-/// AsyncGetCallTrace's bci of a native method.
-const NATIVE: c_int = -3;
-/// What callbacks say to go on.
-const GO_ON: c_int = 1;
-/// What they say when there is no more room.
-const STOP: c_int = 0;
+/// The bci that native methods have with AsyncGetCallTrace.
+const NATIVE_BCI: i32 = -3;
 
-/// Which generation's function.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum FrameWalk {
-    /// `RunWithIteratorFromFrame`.
-    Iterator,
-    /// `WalkStackFromFrame`.
-    Minimal,
-}
+static API: OnceLock<IteratorApi> = OnceLock::new();
 
-impl FrameWalk {
-    /// The walker's name.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            FrameWalk::Iterator => "asgst-iterator-frame",
-            FrameWalk::Minimal => "asgst-minimal-frame",
-        }
-    }
-
-    /// Whose codes it speaks.
-    #[must_use]
-    pub const fn generation(self) -> Generation {
-        match self {
-            FrameWalk::Iterator => Generation::AsgstIterator,
-            FrameWalk::Minimal => Generation::AsgstMinimal,
-        }
-    }
-}
-
-/// See the module.
+/// Walks with an implementation's iterators: methods as `jmethodID`s, a method without one with null. A process has one such implementation.
 #[derive(Clone, Copy, Debug)]
-pub struct FrameWalker {
-    walk: FrameWalk,
-    name: &'static str,
-    functions: Functions,
-}
+pub struct IteratorWalker(());
 
-#[derive(Clone, Copy, Debug)]
-enum Functions {
-    Iterator(IteratorApi),
-    Minimal(MinimalApi),
-}
-
-/// Where frames go.
-struct Sink {
-    functions: *const IteratorApi,
-    frames: *mut walkfuzz_walkers::Frame,
-    room: usize,
-    count: usize,
-    /// What the last NextFrame said.
-    code: c_int,
-}
-
-impl FrameWalker {
-    /// `None` if the implementation lacks this generation. `name` is what findings call it.
+impl IteratorWalker {
+    /// With these functions, or with those of the first call of this.
     #[must_use]
-    pub fn new(api: &Api, walk: FrameWalk, name: &'static str) -> Option<Self> {
-        let functions = match walk {
-            FrameWalk::Iterator => Functions::Iterator(api.iterator?),
-            FrameWalk::Minimal => Functions::Minimal(api.minimal?),
-        };
-        Some(Self {
-            walk,
-            name,
-            functions,
-        })
+    pub fn new(api: IteratorApi) -> Self {
+        API.get_or_init(|| api);
+        Self(())
     }
 }
 
-impl Walker for FrameWalker {
+impl Walker for IteratorWalker {
     fn name(&self) -> &'static str {
-        self.name
+        "asgst-iterator"
     }
 
     fn generation(&self) -> Generation {
-        self.walk.generation()
+        Generation::AsgstIterator
     }
 
     #[inline]
@@ -104,23 +48,7 @@ impl Walker for FrameWalker {
         thread: ThreadHandle,
         start: Start,
     ) -> Option<Call> {
-        let depth = trace.reset(depth);
-        trace.trace.env = thread.env;
-        // SAFETY: what walkers are given.
-        let Start::Frame { sp, fp, pc } = (unsafe { as_frame(start) }) else {
-            return None;
-        };
-        trace.carried = [sp, fp, pc];
-        let (function, last): (WalkFunction, *const c_void) = match &self.functions {
-            Functions::Iterator(api) => (walk_iterator, std::ptr::from_ref(api).cast()),
-            Functions::Minimal(api) => (walk_minimal, std::ptr::from_ref(api).cast()),
-        };
-        Some(Call {
-            function,
-            first: std::ptr::from_mut(trace).cast(),
-            depth,
-            last: last.cast_mut(),
-        })
+        Call::from_context(walk, trace, depth, thread, start)
     }
 
     #[inline]
@@ -129,104 +57,74 @@ impl Walker for FrameWalker {
     }
 }
 
-impl Sink {
-    /// # Safety
-    /// `trace` is valid.
-    unsafe fn of(trace: *mut TraceBuffer, room: i32, functions: *const IteratorApi) -> Self {
-        Self {
-            functions,
-            // SAFETY: the caller's promise.
-            frames: unsafe { (*trace).trace.frames },
-            room: usize::try_from(room).unwrap_or(0),
-            count: 0,
-            code: 0,
-        }
-    }
+/// What the handler fills.
+pub(crate) struct Taking<'a> {
+    api: &'a IteratorApi,
+    frames: &'a mut [AgctFrame],
+    count: usize,
+    /// What the last NextFrame answered.
+    answer: c_int,
+}
 
-    /// Whether there is room for more behind it.
+impl<'a> Taking<'a> {
+    /// Fills `trace`.
     ///
     /// # Safety
-    /// `frames` has the room.
-    unsafe fn take(&mut self, bci: c_int, method: u64) -> bool {
-        if self.count < self.room {
-            let frame = walkfuzz_walkers::Frame { bci, method };
+    /// The trace has room for `depth` frames, and nobody else has it meanwhile.
+    pub(crate) unsafe fn new(api: &'a IteratorApi, trace: &'a mut CallTrace, depth: i32) -> Self {
+        Self {
+            api,
             // SAFETY: the caller's promise.
-            unsafe { self.frames.add(self.count).write(frame) };
-            self.count += 1;
-        }
-        self.count < self.room
-    }
-
-    /// Frames, or a code that says why there are none.
-    fn num_frames(&self, answer: c_int) -> i32 {
-        match (self.count, answer) {
-            (0, answer) if answer > 0 => self.code.min(0),
-            (0, answer) => answer,
-            (count, _) => count as i32,
+            frames: unsafe { std::slice::from_raw_parts_mut(trace.frames, depth.max(0) as usize) },
+            count: 0,
+            answer: error::NO_FRAME,
         }
     }
-}
 
-/// What the guard calls.
-unsafe extern "C" fn walk_iterator(first: *mut c_void, depth: i32, last: *mut c_void) {
-    let trace = first.cast::<TraceBuffer>();
-    let api = last.cast_const().cast::<IteratorApi>();
-    // SAFETY: `prepare` passes its trace and its own table.
-    unsafe {
-        let mut sink = Sink::of(trace, depth, api);
-        let [sp, fp, pc] = (*trace).carried.map(|word| word as *mut c_void);
-        let argument = (&raw mut sink).cast();
-        let from_frame = (*api).run_with_iterator_from_frame;
-        let answer = from_frame(sp, fp, pc, 0, Some(each_frame), argument);
-        (*trace).trace.num_frames = sink.num_frames(answer);
-    }
-}
-
-unsafe extern "C" fn each_frame(iterator: *mut Iterator, argument: *mut c_void) {
-    // SAFETY: `walk_iterator` passes its own.
-    unsafe {
-        let sink = &mut *argument.cast::<Sink>();
-        let api = &*sink.functions;
-        let mut frame: iterator::Frame = std::mem::zeroed();
-        loop {
-            sink.code = (api.next_frame)(iterator, &raw mut frame);
-            if sink.code != 1 {
-                return;
-            }
-            let bci = match frame.kind {
-                frame_type::JAVA_NATIVE => NATIVE,
-                _ => frame.bci,
-            };
-            let id = (api.method_to_jmethod_id)(frame.method);
-            if !sink.take(bci, id as u64) {
-                return;
-            }
+    /// Frames, or the code that says why there are none; `kind` is what running the iterator came to.
+    pub(crate) fn num_frames(&self, kind: c_int) -> i32 {
+        match self.count {
+            0 => kind.min(self.answer).min(0),
+            count => count as i32,
         }
     }
 }
 
-/// What the guard calls.
-unsafe extern "C" fn walk_minimal(first: *mut c_void, depth: i32, last: *mut c_void) {
-    let trace = first.cast::<TraceBuffer>();
-    // SAFETY: `prepare` passes its trace and its own table.
-    unsafe {
-        let mut sink = Sink::of(trace, depth, std::ptr::null());
-        let [sp, fp, pc] = (*trace).carried.map(|word| word as *mut c_void);
-        let frame = minimal::Frame { pc, sp, fp };
-        let from_frame = (*last.cast_const().cast::<MinimalApi>()).walk_stack_from_frame;
-        let argument = (&raw mut sink).cast();
-        let answer = from_frame(frame, Some(java_frame), None, argument, 0);
-        (*trace).trace.num_frames = sink.num_frames(answer);
-    }
+/// AsyncGetCallTrace's shape.
+unsafe extern "C" fn walk(trace: *mut c_void, depth: i32, context: *mut c_void) {
+    // SAFETY: `prepare` passes its own trace, with room for `depth` frames.
+    let trace = unsafe { &mut *trace.cast::<CallTrace>() };
+    let Some(api) = API.get() else {
+        trace.num_frames = error::NO_THREAD;
+        return;
+    };
+    // SAFETY: as above; nobody else has the buffer during the call.
+    let mut taking = unsafe { Taking::new(api, trace, depth) };
+    let argument = (&raw mut taking).cast();
+    // SAFETY: the context is the caller's, and the handler gets what it expects.
+    let kind = unsafe { (api.run_with_iterator)(context, 0, Some(take), argument) };
+    let num_frames = taking.num_frames(kind);
+    trace.num_frames = num_frames;
 }
 
-unsafe extern "C" fn java_frame(info: *mut minimal::FrameInfo, argument: *mut c_void) -> c_int {
-    // SAFETY: the walk's frame, and `walk_minimal`'s own.
-    unsafe {
-        let info = &*info;
-        match (*argument.cast::<Sink>()).take(info.bci, info.method as u64) {
-            true => GO_ON,
-            false => STOP,
+/// Takes an iterator's frames.
+pub(crate) unsafe extern "C" fn take(iterator: *mut Iterator, taking: *mut c_void) {
+    // SAFETY: `walk` passes its own.
+    let taking = unsafe { &mut *taking.cast::<Taking<'_>>() };
+    let mut frame = Frame::NONE;
+    for slot in &mut *taking.frames {
+        // SAFETY: the iterator is this handler's.
+        taking.answer = unsafe { (taking.api.next_frame)(iterator, &mut frame) };
+        if taking.answer != 1 {
+            return;
         }
+        let bci = match frame.kind {
+            frame_type::JAVA_NATIVE => NATIVE_BCI,
+            _ => frame.bci,
+        };
+        // SAFETY: the method is the frame's.
+        let method = unsafe { (taking.api.method_to_jmethod_id)(frame.method) } as u64;
+        *slot = AgctFrame { bci, method };
+        taking.count += 1;
     }
 }

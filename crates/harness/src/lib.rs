@@ -5,7 +5,7 @@
 //! perturb and walk under the guard (`walks`), tell the fuzzer (`feedback`), notice and examine findings (`hunt`, `examine`,
 //! `minimise`), write them down (`assemble`).
 
-mod asgst;
+pub mod asgst;
 mod assemble;
 pub mod blocks;
 pub mod campaign;

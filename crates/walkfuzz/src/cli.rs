@@ -583,10 +583,12 @@ pub(crate) enum BenchPart {
     Stress,
     /// The reference walker beside AsyncGetCallTrace, frame by frame.
     Walkers,
+    /// ASGST: an iterator beside the reference walker, frame by frame.
+    Asgst,
 }
 
 impl BenchPart {
-    pub(crate) const ALL: [BenchPart; 11] = [
+    pub(crate) const ALL: [BenchPart; 12] = [
         BenchPart::Guard,
         BenchPart::Start,
         BenchPart::Bare,
@@ -598,6 +600,7 @@ impl BenchPart {
         BenchPart::Snapshots,
         BenchPart::Stress,
         BenchPart::Walkers,
+        BenchPart::Asgst,
     ];
 }
 
@@ -622,6 +625,11 @@ pub(crate) enum InJvm {
     },
     /// What a frame costs the session's walker and the reference walker.
     Walkers {
+        /// How long.
+        seconds: u32,
+    },
+    /// What a frame costs the reference walker and an ASGST iterator.
+    Asgst {
         /// How long.
         seconds: u32,
     },

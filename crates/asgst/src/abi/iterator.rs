@@ -112,6 +112,19 @@ pub struct Frame {
     pub fp: *mut c_void,
 }
 
+impl Frame {
+    /// What a frame is after the end and after errors.
+    pub const NONE: Frame = Frame {
+        kind: 0,
+        comp_level: -1,
+        bci: -1,
+        method: Method(0),
+        pc: std::ptr::null_mut(),
+        sp: std::ptr::null_mut(),
+        fp: std::ptr::null_mut(),
+    };
+}
+
 /// `ASGST_MethodInfo`. The caller gives room for strings and how much there is; a null string is not wanted.
 #[derive(Clone, Copy, Debug)]
 #[repr(C)]

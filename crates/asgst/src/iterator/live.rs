@@ -13,17 +13,6 @@ use crate::stack::{Found, StackWalk};
 /// No address of a stamp gives another's value by accident.
 const STAMP: u64 = 0x9e6c_63d0_876a_9a35;
 
-/// What a frame is after the end and after errors.
-pub(super) const NO_FRAME: Frame = Frame {
-    kind: 0,
-    comp_level: -1,
-    bci: -1,
-    method: Method(0),
-    pc: ptr::null_mut(),
-    sp: ptr::null_mut(),
-    fp: ptr::null_mut(),
-};
-
 /// An iterator while its handler runs.
 #[repr(C)]
 pub(super) struct Live {
@@ -145,7 +134,7 @@ fn other(pc: u64, sp: u64, fp: u64) -> Frame {
         pc: pc as *mut c_void,
         sp: sp as *mut c_void,
         fp: fp as *mut c_void,
-        ..NO_FRAME
+        ..Frame::NONE
     }
 }
 

@@ -118,7 +118,7 @@ pub unsafe extern "C" fn next_frame(iterator: *mut Iterator, frame: *mut Frame) 
     if frame.is_null() {
         return BAD_ARGUMENT;
     }
-    let mut given = live::NO_FRAME;
+    let mut given = Frame::NONE;
     let code = if iterator.is_null() {
         error::NO_FRAME
     } else {

@@ -35,10 +35,8 @@ fn class_at(class: Class) -> Option<(&'static Vm, Address)> {
 
 /// `ASGST_MethodToJMethodID`.
 pub extern "C" fn method_to_jmethod_id(method: Method) -> jmethodID {
-    let id = of(method).and_then(|(vm, _)| {
-        let at = Address(method.0 as u64);
-        vm.reference.id_of_method(&CheckedMemory, at)
-    });
+    let at = Address(method.0 as u64);
+    let id = Vm::get().and_then(|vm| vm.reference.id_of_method(&CheckedMemory, at));
     id.unwrap_or(0) as jmethodID
 }
 
