@@ -1,17 +1,10 @@
-//! Edits words of samples that stand in a queue and wait to be walked: JFR's, in a JVM of its own. docs/queues.md says what comes of it.
+//! Edits words of samples that stand in a queue and wait to be walked: of our queue, or (WALKFUZZ_QUEUE=jfr) of JFR's in a JVM of its own.
 #![no_main]
 
-use libfuzzer_sys::{Corpus, fuzz_crossover, fuzz_mutator, fuzz_target};
+use libfuzzer_sys::{fuzz_crossover, fuzz_mutator};
 use walkfuzz_context::generate::{crossover, mutate};
-use walkfuzz_queues::elements;
 
-fuzz_target!(init: elements::start(), |data: &[u8]| -> Corpus {
-    if elements::input(data) {
-        Corpus::Keep
-    } else {
-        Corpus::Reject
-    }
-});
+walkfuzz_queues::queue_target!(walkfuzz_queues::targets::Target::QueueElements);
 
 fuzz_mutator!(|data: &mut [u8], size: usize, max_size: usize, seed: u32| {
     mutate(data, size, max_size, seed)

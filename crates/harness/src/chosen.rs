@@ -152,7 +152,9 @@ impl WalkerChoice {
                 let walker = FromFrame::new(plugin).ok_or_else(|| HarnessError::Variable {
                     name: WALKER,
                     value: self.setting(),
-                    wanted: format!("a library whose walker walks from frames: {name} has no walk_from_frame"),
+                    wanted: format!(
+                        "a library whose walker walks from frames: {name} has no walk_from_frame"
+                    ),
                 })?;
                 Box::new(walker)
             }

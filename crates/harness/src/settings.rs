@@ -70,7 +70,7 @@ impl EngineKind {
 }
 
 /// Every variable that is read, with its default and meaning, as documentation shows it.
-pub const VARIABLES: [(&str, &str, &str); 16] = [
+pub const VARIABLES: [(&str, &str, &str); 17] = [
     (
         "WALKFUZZ_RUNS",
         "walkfuzz-runs",
@@ -86,6 +86,11 @@ pub const VARIABLES: [(&str, &str, &str); 16] = [
         "WALKFUZZ_ORACLE",
         "none",
         "a second walker that judges the frames of the first: none, agct, reference or the path of a library",
+    ),
+    (
+        "WALKFUZZ_QUEUE",
+        "own",
+        "the queue of queue_elements: own (walkfuzz's, or the JVM's where it exports ASGST) or jfr (JFR's, JDK 25)",
     ),
     ("WALKFUZZ_STRICT", "0", "1: abort at the first finding"),
     (

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use walkfuzz_harness::HarnessError;
 use walkfuzz_jvm::JvmError;
 use walkfuzz_stress::agents::AgentError;
 
@@ -19,6 +20,15 @@ pub enum QueueError {
         "JFR of JDK {0} has no queue of samples; from JDK 25 on it has one: name such a JDK with WALKFUZZ_JDK"
     )]
     TooOld(u32),
+    /// A session's.
+    #[error(transparent)]
+    Harness(#[from] HarnessError),
+    /// ASGST's queues cannot be had.
+    #[error("no safepoint queues on this JVM: {0}")]
+    NoQueues(String),
+    /// There is no such queue to choose.
+    #[error("WALKFUZZ_QUEUE is {0:?}; expected own or jfr, and jfr for queue_elements alone")]
+    Choice(String),
     /// The command of the JVM cannot be made.
     #[error("cannot start a JVM: {0}")]
     Start(String),
@@ -48,7 +58,9 @@ impl QueueError {
     pub fn exit_code(&self) -> i32 {
         match self {
             QueueError::Agent(AgentError::NoFile { .. })
+            | QueueError::Choice(_)
             | QueueError::Jvm(JvmError::BadSetting { .. }) => 2,
+            QueueError::Harness(error) => error.exit_code(),
             _ => 3,
         }
     }
