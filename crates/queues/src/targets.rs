@@ -19,7 +19,7 @@ use crate::end::{at_exit, fail};
 use crate::error::QueueError;
 use crate::jfr::{self, Outcome};
 use crate::own::elements::Elements;
-use crate::own::{Held, iterator_ops, queue_ops};
+use crate::own::{Held, iterator_ops, operations, queue_ops};
 
 /// Chooses the queue of `queue_elements`.
 const QUEUE: &str = "WALKFUZZ_QUEUE";
@@ -139,14 +139,14 @@ fn run(running: &mut Running, data: &[u8]) -> Result<Option<String>, QueueError>
             mistake.map(|mistake| words(held, &mistake))
         }
         Running::QueueOps(held, api) => {
-            let ops = Vec::arbitrary_take_rest(Unstructured::new(data)).unwrap_or_default();
+            let ops = operations(Unstructured::new(data));
             let mistake = queue_ops::run(held, api, &ops)?;
             mistake.map(|mistake| words(held, &mistake))
         }
         Running::IteratorOps(held, api, inputs) => {
             let mut data = Unstructured::new(data);
             let options = u8::arbitrary(&mut data).unwrap_or(0);
-            let ops = Vec::arbitrary_take_rest(data).unwrap_or_default();
+            let ops = operations(data);
             let fresh = inputs.is_multiple_of(MOMENT);
             *inputs += 1;
             let mistake = iterator_ops::run(held, api, options, &ops, fresh)?;

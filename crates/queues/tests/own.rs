@@ -10,7 +10,7 @@ use walkfuzz_context::{Arch, MAX_WALKS};
 use walkfuzz_harness::Settings;
 use walkfuzz_queues::own::elements::Elements;
 use walkfuzz_queues::own::mutants::{IteratorMutant, QueueMutant};
-use walkfuzz_queues::own::{Held, iterator_ops, queue_ops};
+use walkfuzz_queues::own::{Held, iterator_ops, operations, queue_ops};
 
 use arbitrary::{Arbitrary, Unstructured};
 use walkfuzz_context::generate::Dice;
@@ -20,11 +20,11 @@ const INPUTS: u64 = 400;
 /// Inputs in which nothing is found in walkfuzz's own.
 const OWN: u64 = 150;
 
-/// Operations from a seed, as libFuzzer's bytes give them.
-fn drawn<T: for<'a> Arbitrary<'a>>(seed: u64) -> T {
+/// Operations from a seed, as libFuzzer's bytes give them, and a number.
+fn drawn<T: for<'a> Arbitrary<'a>>(seed: u64) -> (u8, Vec<T>) {
     let mut rng = Rng::new(seed);
     let bytes: Vec<u8> = (0..120).map(|_| rng.word() as u8).collect();
-    T::arbitrary_take_rest(Unstructured::new(&bytes)).unwrap()
+    (rng.word() as u8, operations(Unstructured::new(&bytes)))
 }
 
 fn queue_of(mutant: QueueMutant) -> &'static str {
@@ -49,14 +49,14 @@ fn iterator_of(mutant: IteratorMutant) -> &'static str {
 
 fn queue_mistake(held: &mut Held, api: &QueueApi, inputs: u64) -> Option<(u64, String)> {
     (0..inputs).find_map(|seed| {
-        let mistake = queue_ops::run(held, api, &drawn::<Vec<_>>(seed)).unwrap();
+        let mistake = queue_ops::run(held, api, &drawn(seed).1).unwrap();
         mistake.map(|mistake| (seed + 1, mistake.to_string()))
     })
 }
 
 fn iterator_mistake(held: &mut Held, api: &IteratorApi, inputs: u64) -> Option<(u64, String)> {
     (0..inputs).find_map(|seed| {
-        let (options, ops) = drawn::<(u8, Vec<_>)>(seed);
+        let (options, ops) = drawn(seed);
         let fresh = seed % 16 == 0;
         let mistake = iterator_ops::run(held, api, options, &ops, fresh).unwrap();
         mistake.map(|mistake| (seed + 1, mistake.to_string()))

@@ -115,6 +115,7 @@ pub struct Elements {
     queue: *mut Queue,
     words: Vec<Word>,
     put: Vec<u64>,
+    capacity: c_int,
     /// Elements edited so far.
     pub edited: u64,
 }
@@ -150,6 +151,7 @@ impl Elements {
             queue,
             words,
             put: Vec::new(),
+            capacity: (edits * TIMES) as c_int,
             edited: 0,
         })
     }
@@ -178,8 +180,12 @@ impl Elements {
         if result.is_err() || self.put.is_empty() {
             return Ok(result.err());
         }
+        let capacity = self.capacity;
         for _ in 0..PATIENCE {
-            held.hold(true, &mut |_| {})?;
+            // Who asks for a capacity asks for a safepoint, too: the one that Enqueue had asked for may have been taken by the JVM.
+            // SAFETY: the held thread's own queue.
+            let mut ask = |_: &Standing<'_>| unsafe { (api.resize_queue)(self.queue, capacity) };
+            held.hold(true, &mut ask)?;
             let given = std::mem::take(&mut shared().given);
             if !given.is_empty() {
                 let put = std::mem::take(&mut self.put);

@@ -12,4 +12,19 @@ pub mod iterator_ops;
 pub mod mutants;
 pub mod queue_ops;
 
+use arbitrary::{Arbitrary, Unstructured};
+
 pub use held::Held;
+
+/// As many operations as the bytes give. (A `Vec` of arbitrary's ends at each second element.)
+#[must_use]
+pub fn operations<'a, T: Arbitrary<'a>>(mut bytes: Unstructured<'a>) -> Vec<T> {
+    let mut operations = Vec::new();
+    while !bytes.is_empty() {
+        match T::arbitrary(&mut bytes) {
+            Ok(operation) => operations.push(operation),
+            Err(_) => break,
+        }
+    }
+    operations
+}

@@ -221,6 +221,13 @@ impl<'a> Work<'a> {
         Ok(self.waiting.is_empty())
     }
 
+    /// Wants a safepoint, by asking for the capacity that there is or will be: the JVM may have taken the one that Enqueue asked for.
+    fn ask(&self) {
+        let capacity = self.wanted.unwrap_or(self.capacity) as c_int;
+        // SAFETY: any size may be asked for.
+        unsafe { (self.api.resize_queue)(self.queue, capacity) };
+    }
+
     fn size(&self) -> i32 {
         // SAFETY: any handle can be asked about.
         unsafe { (self.api.get_queue_size_info)(self.queue) }.size
@@ -348,6 +355,7 @@ pub fn run(held: &mut Held, api: &QueueApi, ops: &[Op]) -> Result<Option<Mistake
                 if !begun {
                     work.begin(standing, ops.len() as u8 % 64)?;
                 } else if !work.settle()? && done == ops.len() {
+                    work.ask();
                     return Ok(false);
                 }
                 done += work.calls(ops.get(done..).unwrap_or(&[]), standing)?;
