@@ -1,13 +1,16 @@
 //! ASGST's queue and iterators in a JVM in this process: nothing is wrong with walkfuzz's own, and each mutant is found and rightly named.
 //!
-//! A process can have one JVM, so that this is one test.
+//! A process can have one JVM, so that the test runs itself again for each JDK.
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
+use std::process::Command;
 
 use walkfuzz_asgst::api::{IteratorApi, QueueApi};
 use walkfuzz_context::element::element;
 use walkfuzz_context::generate::Rng;
 use walkfuzz_context::{Arch, MAX_WALKS};
 use walkfuzz_harness::Settings;
+use walkfuzz_jvm::{Jdk, Places};
 use walkfuzz_queues::own::elements::Elements;
 use walkfuzz_queues::own::mutants::{IteratorMutant, QueueMutant};
 use walkfuzz_queues::own::{Held, iterator_ops, operations, queue_ops};
@@ -18,7 +21,7 @@ use walkfuzz_context::generate::Dice;
 /// Inputs within which a mutant is found.
 const INPUTS: u64 = 400;
 /// Inputs in which nothing is found in walkfuzz's own.
-const OWN: u64 = 150;
+const OWN: u64 = 60;
 
 /// Operations from a seed, as libFuzzer's bytes give them, and a number.
 fn drawn<T: for<'a> Arbitrary<'a>>(seed: u64) -> (u8, Vec<T>) {
@@ -82,17 +85,38 @@ fn elements(held: &mut Held, api: &QueueApi) {
 }
 
 #[test]
-fn our_own_holds_and_mutants_are_found() {
+fn our_own_holds_and_mutants_are_found_on_each_jdk() {
+    let mut jdks: Vec<Jdk> = Places::from_env()
+        .discover()
+        .into_iter()
+        .filter_map(|candidate| candidate.jdk.ok())
+        .collect();
+    jdks.sort_by_key(|jdk| jdk.version.feature());
+    jdks.dedup_by_key(|jdk| jdk.version.feature());
+    if jdks.is_empty() {
+        println!("skip: there is no JDK here");
+    }
+    for jdk in jdks {
+        let output = Command::new(std::env::current_exe().unwrap())
+            .args(["--ignored", "--exact", "on_one_jdk", "--nocapture"])
+            .env("WALKFUZZ_JDK", &jdk.home)
+            .output()
+            .unwrap();
+        let said = String::from_utf8_lossy(&output.stdout);
+        println!("JDK {}:\n{said}", jdk.version);
+        let complaint = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "JDK {}: {complaint}", jdk.version);
+        assert!(said.contains("Loses: found"), "{said}");
+    }
+}
+
+#[test]
+#[ignore = "run for each JDK by the other test"]
+fn on_one_jdk() {
     let runs = tempfile::tempdir().unwrap();
     let mut settings = Settings::from_environment().unwrap();
     settings.runs = runs.path().to_owned();
-    let mut held = match Held::start(&settings) {
-        Ok(held) => held,
-        Err(error) => {
-            println!("skip: {error}");
-            return;
-        }
-    };
+    let mut held = Held::start(&settings).unwrap();
     let (queue, iterator) = (held.api.queue.unwrap(), held.api.iterator.unwrap());
     assert_eq!(iterator_mistake(&mut held, &iterator, 4 * OWN), None);
     assert_eq!(queue_mistake(&mut held, &queue, OWN), None);

@@ -11,6 +11,8 @@ use walkfuzz_harness::{HarnessError, Settings, asgst};
 
 use crate::error::QueueError;
 
+/// Moments at which queues are tried to be prepared.
+const MOMENTS: u32 = 20;
 /// Moments after which the code cache is looked at anew.
 const REFRESH: u64 = 512;
 
@@ -49,13 +51,13 @@ impl Held {
             path: settings.runs.clone(),
             source,
         })?;
-        let subject = start(settings, jvm_options()?, &settings.runs)?;
+        let mut subject = start(settings, jvm_options()?, &settings.runs)?;
         let jvm = &subject.jvm;
         // SAFETY: what a libjvm exports under ASGST's names has ASGST's types.
         let of_jvm = unsafe { Api::of_library(&|name| jvm.exported(name)) };
         let is_own = of_jvm.queue.is_none() || of_jvm.iterator.is_none();
         if is_own {
-            prepare(&subject)?;
+            prepare(&mut subject)?;
         }
         Ok(Self {
             api: if is_own { Api::own() } else { of_jvm },
@@ -106,17 +108,28 @@ impl Held {
     }
 }
 
-/// Makes the JVM known to walkfuzz's own functions.
-fn prepare(subject: &Subject) -> Result<(), QueueError> {
-    let (world, jvm) = (&subject.world, &subject.jvm);
-    let vm = asgst::publish(world, jvm)?;
-    let offset = world.env_offset()?;
-    let libjvm = world.modules.by_name("libjvm.so");
+impl std::fmt::Debug for Held {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Held").finish_non_exhaustive()
+    }
+}
+
+/// Makes the JVM known to walkfuzz's own functions, on a thread that runs Java: one that waits in native code may have been armed meanwhile.
+fn prepare(subject: &mut Subject) -> Result<(), QueueError> {
+    let vm = asgst::publish(&subject.world, &subject.jvm)?;
+    let libjvm = subject.world.modules.by_name("libjvm.so");
     let symbol = |name: &str| libjvm.as_ref().and_then(|libjvm| libjvm.address_of(name));
-    let prepared = jvm.with_env("prepare queues", |env| {
-        let java_thread = (env.get_raw() as u64).wrapping_sub(offset);
-        // SAFETY: this thread is attached, and the guard was installed when the JVM was started.
-        Ok(unsafe { queue::prepare(vm, &symbol, Address(java_thread)) })
-    })?;
+    let mut prepared = Ok(());
+    for _ in 0..MOMENTS {
+        let mut attempt = |moment: &mut Moment| {
+            // SAFETY: the held thread is the calling one, and the guard was installed when the JVM was started.
+            prepared = unsafe { queue::prepare(vm, &symbol, Address(moment.java_thread)) };
+        };
+        let visited = subject.live.visit(&Request::fresh(), &mut attempt);
+        visited.map_err(|error| QueueError::Harness(HarnessError::from(error)))?;
+        if prepared.is_ok() {
+            break;
+        }
+    }
     prepared.map_err(|error| QueueError::NoQueues(error.to_string()))
 }
