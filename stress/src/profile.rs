@@ -58,11 +58,12 @@ pub struct Limits {
 /// Far more than a profile has.
 const MOST_BYTES: u64 = 1 << 20;
 /// The profiles that walkfuzz comes with, where no folder has one of the name.
-const BUILT_IN: [(&str, &str); 4] = [
+const BUILT_IN: [(&str, &str); 5] = [
     ("nightly", include_str!("../../ci/nightly.toml")),
     ("pr", include_str!("../../ci/pr.toml")),
     ("seeds", include_str!("../../ci/seeds.toml")),
     ("smoke", include_str!("../../ci/smoke.toml")),
+    ("walkers", include_str!("../../ci/walkers.toml")),
 ];
 
 /// Under this, a cell's verdict is unknown.
@@ -487,7 +488,7 @@ mod tests {
             assert_eq!(built_in.unwrap(), file.unwrap());
         }
         let unknown = Profile::load(nowhere, "weekly").unwrap_err().to_string();
-        assert!(unknown.ends_with("there are: nightly, pr, seeds, smoke"));
+        assert!(unknown.ends_with("there are: nightly, pr, seeds, smoke, walkers"));
     }
 
     #[test]

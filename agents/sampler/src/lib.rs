@@ -32,6 +32,7 @@ mod protect;
 mod quiet_tests;
 mod remote;
 mod sampler;
+mod sampling;
 mod signals;
 mod summary;
 mod threads;

@@ -33,7 +33,8 @@ use crate::keeper;
 use crate::options::{OptionError, Options, Wanted};
 use crate::planted::Planted;
 use crate::remote::{self, Outside, RemoteSampling};
-use crate::sampler::{Sampler, Sampling};
+use crate::sampler::Sampler;
+use crate::sampling::Sampling;
 use crate::signals::{self, SignalError};
 use crate::threads::{self, Identity};
 
@@ -247,11 +248,8 @@ unsafe fn go(jvmti: Jvmti, env: *mut JNIEnv, prepared: Prepared) -> Result<(), R
             let libjvm = modules.by_name("libjvm.so").ok_or(Refusal::NoIdentity)?;
             let symbol = |name: &str| libjvm.address_of(name);
             let env_offset = (env as u64).wrapping_sub(own);
-            Sampling::Other(Box::leak(Box::new(ReferenceWalker::attach(
-                &vm.hotspot,
-                &symbol,
-                env_offset,
-            )?)))
+            let walker = ReferenceWalker::attach(&vm.hotspot, &symbol, env_offset)?;
+            Sampling::Other(Box::leak(Box::new(walker)))
         }
         (_, _, Some(library)) => {
             let feature = vm.hotspot.version().feature;
@@ -280,8 +278,8 @@ unsafe fn go(jvmti: Jvmti, env: *mut JNIEnv, prepared: Prepared) -> Result<(), R
         let facts = unsafe { RemoteFacts::find(function, env.cast(), own, threads)? };
         from_outside = Some(Outside::agct(facts, mode));
     }
-    let hz = prepared.recorder.tick_hz();
-    let remote = from_outside.map(|outside| RemoteSampling::new(outside, hz));
+    let remote =
+        from_outside.map(|outside| RemoteSampling::new(outside, prepared.recorder.tick_hz()));
     let perturber = (options.perturb > 0).then(|| Perturber::new(options.seed));
     let sampler = Sampler::new(
         options,

@@ -187,11 +187,12 @@ ASGST_Class ASGST_JClassToClass(jclass klass);
 /* A local reference to the class on a thread in native code; null if it is gone, or none of Java's. Not signal-safe. */
 jclass ASGST_ClassToJClass(ASGST_Class klass);
 
-/* Called once a class has been unloaded: its handle, its methods' handles, their count, whether only they went (always false here). Within the call the
- * handles still have names (GetClassInfo, GetMethodInfo), from a copy. */
+/* Called soon after a class has been unloaded: its handle, its methods' handles, their count, whether only they went (always false here), the argument.
+ * On a thread of the library's that is none of Java's, one class at a time. Within the call the handles still have names, on that thread
+ * (GetClassInfo, GetMethodInfo), from a copy. */
 typedef void (*ASGST_ClassUnloadHandler)(ASGST_Class klass, ASGST_Method *methods, int count, bool redefined, void *arg);
 
-/* Not signal-safe. */
+/* Classes that are unloaded before the first handler was registered are not told of. From then on each loaded class is copied and tagged. Not signal-safe. */
 void ASGST_RegisterClassUnloadHandler(ASGST_ClassUnloadHandler handler, void *arg);
 
 /* Whether handler and argument were registered. Not signal-safe. */

@@ -25,6 +25,10 @@ pub(crate) enum Found {
 
 /// Where a walk begins.
 #[derive(Clone, Copy, Debug)]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "it lies on the stack for a moment, and nothing can be allocated"
+)]
 pub(crate) enum From {
     /// A context: the thread's anchor where it is not in Java.
     Context(Registers),

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 
 use jvmti_bindings::sys::jni::{JNI_VERSION_1_6, JNIEnv, JavaVM};
 use walkfuzz_context::Address;
-use walkfuzz_jvm::Jvmti;
+use walkfuzz_jvm::{JvmError, Jvmti};
 use walkfuzz_reference::{CheckedMemory, Reference, ReferenceError};
 use walkfuzz_vmstructs::{HotSpot, MissingEntry, ThreadSearch};
 
@@ -92,6 +92,15 @@ impl Vm {
     #[inline]
     pub fn get() -> Option<&'static Self> {
         VM.get()
+    }
+
+    /// A JVMTI environment of one's own. Not for handlers.
+    ///
+    /// # Errors
+    /// The JVM offers none.
+    pub fn new_jvmti(&self) -> Result<Jvmti, JvmError> {
+        // SAFETY: the JVM lives as long as the process.
+        unsafe { Jvmti::of(self.java_vm) }
     }
 
     /// The calling thread's `JNIEnv`; `None` for a thread that is none of Java's. Signal-safe: HotSpot looks at a thread-local variable of its own.

@@ -64,6 +64,9 @@ pub enum HarnessError {
     /// A capsule in which no smaller perturbation can be looked for.
     #[error("cannot be minimised: {0}")]
     NotMinimisable(String),
+    /// A capsule in which another walker cannot be asked.
+    #[error("no second opinion: {0}")]
+    NoOpinion(String),
     /// A snapshot could not be taken, read or shown.
     #[error("no snapshot: {0}")]
     Snapshot(String),

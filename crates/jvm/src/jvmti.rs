@@ -7,8 +7,8 @@ use std::ptr;
 
 use jvmti_bindings::sys::jni::{JNIEnv, JavaVM, jclass, jmethodID, jobject, jthread};
 use jvmti_bindings::sys::jvmti::{
-    JVMTI_DISABLE, JVMTI_ENABLE, JVMTI_VERSION_11, jvmtiEnv, jvmtiError, jvmtiEvent,
-    jvmtiEventCallbacks, jvmtiInterface_1_,
+    JVMTI_DISABLE, JVMTI_ENABLE, JVMTI_VERSION_11, jvmtiCapabilities, jvmtiEnv, jvmtiError,
+    jvmtiEvent, jvmtiEventCallbacks, jvmtiInterface_1_,
 };
 
 use crate::JvmError;
@@ -97,6 +97,35 @@ impl Jvmti {
             f.SetEventNotificationMode
                 // SAFETY: a live environment; a null thread means all threads.
                 .map(|f| unsafe { f(self.raw, mode, event, ptr::null_mut()) })
+        })
+    }
+
+    /// Wants to be told when objects that were [tagged](Self::tag) are gone.
+    ///
+    /// # Errors
+    /// JVMTI refuses.
+    pub fn allow_tags(self) -> Result<(), JvmError> {
+        let mut capabilities = jvmtiCapabilities::default();
+        capabilities.set_can_tag_objects(true);
+        capabilities.set_can_generate_object_free_events(true);
+        self.call("AddCapabilities", |f| {
+            f.AddCapabilities
+                // SAFETY: a live environment; JVMTI copies the capabilities.
+                .map(|f| unsafe { f(self.raw, &capabilities) })
+        })
+    }
+
+    /// Marks an object with a number, which is not 0.
+    ///
+    /// # Errors
+    /// JVMTI refuses.
+    ///
+    /// # Safety
+    /// `object` is a reference valid on this attached thread.
+    pub unsafe fn tag(self, object: jobject, tag: i64) -> Result<(), JvmError> {
+        self.call("SetTag", |f| {
+            // SAFETY: the caller's promise.
+            f.SetTag.map(|f| unsafe { f(self.raw, object, tag) })
         })
     }
 

@@ -460,7 +460,7 @@ Examples:
 Only what the file holds is walked: a candidate that reads another page is not taken. Findings in a run folder are
 minimised already.")]
 pub(crate) struct MinimiseArgs {
-    /// The capsule of a fault.
+    /// The capsule of a fault, or of wrong frames.
     pub(crate) file: PathBuf,
     /// Write the smallest form there.
     #[arg(long, value_name = "FILE")]

@@ -14,6 +14,7 @@ use walkfuzz_harness::supervisor::LIBFUZZER_INTERRUPTED;
 use walkfuzz_harness::{FrameCosts, HarnessError, Mode, Session, Settings, interrupt};
 use walkfuzz_record::{RunFolder, StoreError, Summary, Totals};
 
+use crate::child::end_with_parent;
 use crate::cli::InJvm;
 use crate::failure::{ENVIRONMENT, Failure};
 
@@ -39,6 +40,15 @@ pub(crate) struct Measured {
 }
 
 pub(crate) fn run(what: &InJvm) -> Result<(), Failure> {
+    match *what {
+        InJvm::Compare { .. }
+        | InJvm::Step { .. }
+        | InJvm::Campaign { .. }
+        | InJvm::Snapshots { .. }
+        | InJvm::WalkSnapshots { .. } => end_with_parent(),
+        // Other threads start a trial, or it is over in a moment; the warden outlives its driver.
+        _ => {}
+    }
     match *what {
         InJvm::Trial { ref request } => crate::variants::trial_process::in_jvm(request),
         InJvm::Compare { ref request } => crate::compare::in_jvm(request),

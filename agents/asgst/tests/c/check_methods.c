@@ -113,10 +113,11 @@ static void check_class(jvmtiEnv *jvmti, JNIEnv *env, jclass mirror, ASGST_Class
   jint modifiers = 0;
   (*jvmti)->GetClassModifiers(jvmti, mirror, &modifiers);
   classes();
-  /* Lpackage/Name; a hidden class's has a dot or a plus before its number. */
-  size_t length = strlen(signature);
-  int good = length > 2 && (size_t)info.class_name_length == length - 2 &&
-             (strchr(signature, '.') != NULL || memcmp(name, signature + 1, length - 2) == 0);
+  /* Lpackage/Name; and a slash and a number behind an anonymous class's; a hidden class's has a dot where its name has a plus. */
+  size_t length = (size_t)info.class_name_length;
+  const char *end = strlen(signature) > length + 1 ? signature + 1 + length : signature;
+  int good = length > 0 && (*end == ';' || (*end == '/' && strchr("0123456789", end[1]) != NULL)) &&
+             (strchr(signature, '.') != NULL || memcmp(name, signature + 1, length) == 0);
   good = good && equal(generic_name, generic, info.generic_class_name_length);
   good = good && ASGST_JClassToClass(mirror) == klass;
   good = good && ASGST_GetClassIdNum(klass) == info.idnum && info.idnum != -1;

@@ -53,7 +53,7 @@ fn every_function_answers_as_it_should() {
     for jdk in releases() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("figures");
-        let output = run(&jdk, &[], &library, path.to_str().unwrap(), &["1500"]);
+        let output = run(&jdk, &[], &library, path.to_str().unwrap(), &["1000"]);
         let figures = Figures::read(&path);
         let of = |name| figures.of(name);
         println!(
@@ -86,5 +86,41 @@ fn every_function_answers_as_it_should() {
         assert!(of("jep_other_walked") > 0);
         assert_eq!(of("jep_other_differ"), 0);
         assert!(of("inlined_frames") > 0);
+    }
+}
+
+/// Deep unloads twenty classes of the name Apart; the last may still be there at its end.
+#[test]
+fn unloaded_classes_are_told_of_and_have_names_meanwhile() {
+    let Some(library) = client("unload", &["tests/c/unload.c"]) else {
+        return;
+    };
+    let Some(classes) = deep() else {
+        return;
+    };
+    let apart = classes.join("apart");
+    for jdk in releases() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("figures");
+        let words = ["1", apart.to_str().unwrap()];
+        run(
+            &jdk,
+            &["-XX:+UseSerialGC"],
+            &library,
+            path.to_str().unwrap(),
+            &words,
+        );
+        let figures = Figures::read(&path);
+        let of = |name| figures.of(name);
+        println!(
+            "JDK {}: {} classes unloaded, {} of them Apart",
+            jdk.version,
+            of("told"),
+            of("apart")
+        );
+        assert!((10..=20).contains(&of("apart")), "{}", of("apart"));
+        assert_eq!((of("named"), of("with_method")), (of("told"), of("apart")));
+        assert_eq!((of("deregistered"), of("unknown_deregistered")), (1, 0));
+        assert_eq!(of("arguments_wrong"), 0);
     }
 }

@@ -74,3 +74,45 @@ impl Api {
         found
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    extern "C" fn somewhere() {}
+
+    /// The tables of a library that exports every name under that prefix, but one.
+    fn library(prefix: &str, lacks: &str) -> Api {
+        let lookup = |name: &str| {
+            let is_there = name.strip_prefix(prefix).is_some_and(|name| name != lacks);
+            is_there.then_some(somewhere as *const c_void)
+        };
+        // SAFETY: nothing is called.
+        unsafe { Api::of_library(&lookup) }
+    }
+
+    #[test]
+    fn a_library_is_known_by_its_names() {
+        for prefix in PREFIXES {
+            let whole = library(prefix, "");
+            assert!(whole.iterator.is_some() && whole.queue.is_some());
+            assert!(whole.minimal.is_some() && whole.safepoint.is_some());
+            assert!(whole.jep435.is_none(), "both ABIs have one name");
+            for name in IteratorApi::NAMES {
+                let part = library(prefix, name);
+                assert!(part.iterator.is_none() && part.queue.is_some(), "{name}");
+            }
+        }
+        assert!(library("OTHER_", "").iterator.is_none());
+    }
+
+    #[test]
+    fn what_is_missing_is_named() {
+        // SAFETY: nothing is called.
+        let missing = unsafe { MinimalApi::of_library(&|_| None) }.unwrap_err();
+        assert_eq!(
+            missing.to_string(),
+            "the library does not export WalkStackFromFrame"
+        );
+    }
+}

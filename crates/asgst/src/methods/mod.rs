@@ -15,13 +15,50 @@ use walkfuzz_reference::CheckedMemory;
 use walkfuzz_vmstructs::Memory as _;
 
 use crate::abi::iterator::{Class, ClassInfo, LineNumberEntry, Method, MethodInfo};
+use crate::unload;
 use crate::vm::Vm;
 
 use tables::MethodAt;
-pub(crate) use tables::MethodTables;
+pub(crate) use tables::{MethodTables, Symbol};
 
 /// The tag in a JNI reference's lowest bits says what kind it is (jniHandles.hpp).
 const REFERENCE_TAG: u64 = 7;
+
+/// What a method is called.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Description {
+    pub(crate) class: Class,
+    pub(crate) name: Option<Symbol>,
+    pub(crate) signature: Option<Symbol>,
+    pub(crate) generic: Option<Symbol>,
+    pub(crate) modifiers: i32,
+    pub(crate) number: i32,
+}
+
+/// What a method is called, dead or alive.
+pub(crate) fn describe(method: Method) -> Option<Description> {
+    unload::mourned_method(method).or_else(|| {
+        let (vm, found) = of(method)?;
+        Some(Description {
+            class: Class(found.class.0 as usize),
+            name: vm.methods.name(&found),
+            signature: vm.methods.signature(&found),
+            generic: vm.methods.generic_signature(&found),
+            modifiers: i32::from(found.flags),
+            number: vm.methods.id_number(&found).map_or(-1, i32::from),
+        })
+    })
+}
+
+/// What a class is called: its name, its generic signature, its flags.
+pub(crate) fn describe_class(class: Class) -> Option<(Symbol, Option<Symbol>, i32)> {
+    unload::mourned_class(class).or_else(|| {
+        let (vm, at) = class_at(class)?;
+        let flags = vm.methods.class_flags(at).map_or(-1, i32::from);
+        let generic = vm.methods.class_generic_signature(at);
+        Some((vm.methods.class_name(at)?, generic, flags))
+    })
+}
 
 fn of(method: Method) -> Option<(&'static Vm, MethodAt)> {
     let vm = Vm::get()?;
@@ -58,33 +95,24 @@ pub unsafe extern "C" fn get_method_info(method: Method, info: *mut MethodInfo) 
     let Some(info) = (unsafe { info.as_mut() }) else {
         return;
     };
-    let found = of(method);
-    let symbol = |read: fn(&MethodTables, &MethodAt) -> Option<tables::Symbol>| {
-        let (vm, method) = found?;
-        read(&vm.methods, &method)
-    };
+    let found = describe(method).unwrap_or(Description {
+        modifiers: -1,
+        number: -1,
+        ..Description::default()
+    });
     // SAFETY: the caller's promise.
     unsafe {
+        text::write(found.name, info.method_name, &mut info.method_name_length);
+        text::write(found.signature, info.signature, &mut info.signature_length);
         text::write(
-            symbol(MethodTables::name),
-            info.method_name,
-            &mut info.method_name_length,
-        );
-        text::write(
-            symbol(MethodTables::signature),
-            info.signature,
-            &mut info.signature_length,
-        );
-        text::write(
-            symbol(MethodTables::generic_signature),
+            found.generic,
             info.generic_signature,
             &mut info.generic_signature_length,
         );
     }
-    let class = found.map_or(0, |(_, method)| method.class.0);
-    info.klass = Class(class as usize);
-    info.modifiers = found.map_or(-1, |(_, method)| i32::from(method.flags));
-    info.idnum = get_method_id_num(method);
+    info.klass = found.class;
+    info.modifiers = found.modifiers;
+    info.idnum = found.number;
     info.class_idnum = get_class_id_num(info.klass);
 }
 
@@ -146,9 +174,9 @@ pub unsafe extern "C" fn get_class_info(class: Class, info: *mut ClassInfo) {
     let Some(info) = (unsafe { info.as_mut() }) else {
         return;
     };
-    let found = class_at(class);
-    let name = found.and_then(|(vm, class)| vm.methods.class_name(class));
-    let generic = found.and_then(|(vm, class)| vm.methods.class_generic_signature(class));
+    let found = describe_class(class);
+    let name = found.map(|(name, _, _)| name);
+    let generic = found.and_then(|(_, generic, _)| generic);
     // SAFETY: the caller's promise.
     unsafe {
         text::write(name, info.class_name, &mut info.class_name_length);
@@ -158,14 +186,13 @@ pub unsafe extern "C" fn get_class_info(class: Class, info: *mut ClassInfo) {
             &mut info.generic_class_name_length,
         );
     }
-    let flags = found.and_then(|(vm, class)| vm.methods.class_flags(class));
-    info.modifiers = flags.map_or(-1, i32::from);
+    info.modifiers = found.map_or(-1, |(_, _, flags)| flags);
     info.idnum = get_class_id_num(class);
 }
 
 /// `ASGST_GetClassIdNum`: HotSpot numbers no classes, but two of them are never at one place.
 pub extern "C" fn get_class_id_num(class: Class) -> i64 {
-    class_at(class).map_or(-1, |(_, class)| class.0.cast_signed())
+    describe_class(class).map_or(-1, |_| class.0 as i64)
 }
 
 /// `ASGST_JClassToClass`. The mirror is read as it lies in the heap.

@@ -53,8 +53,8 @@ pub(crate) struct MethodAt {
 /// A string of the JVM's.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Symbol {
-    pub(super) body: Address,
-    pub(super) length: u16,
+    pub(crate) body: Address,
+    pub(crate) length: u16,
 }
 
 impl MethodTables {

@@ -10,13 +10,14 @@ use walkfuzz_record::Counter;
 use crate::error::HarnessError;
 use crate::hunt::RanOn;
 
-use super::Session;
+use super::{Mode, Session};
 
 impl Session {
     /// Lets the held thread go and holds another moment; if the walker is one that lets threads run on, it walks the thread meanwhile, from the
     /// registers that it had.
     pub(super) fn walk_running(&mut self) -> Result<(), HarnessError> {
         let Self {
+            mode,
             settings,
             engine,
             world,
@@ -28,7 +29,7 @@ impl Session {
             hunt,
             ..
         } = self;
-        if world.walk_mode != WalkMode::OtherThreadRunning {
+        if *mode != Mode::Survey || world.walk_mode != WalkMode::OtherThreadRunning {
             return Ok(());
         }
         let depth = i32::from(batch.depth.frames());
