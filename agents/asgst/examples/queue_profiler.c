@@ -18,11 +18,14 @@
 #include "asgst_queue.h"
 #include "flames.h"
 
+/* Initial-exec: the first use of any other thread-local variable of a library allocates, which a signal handler must not. */
+#define IN_HANDLERS _Thread_local __attribute__((tls_model("initial-exec")))
+
 enum { MAX_DEPTH = 256, MAX_NAME = 256, QUEUE = 1000 };
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static Flame root = {.name = "all"};
-static _Thread_local ASGST_Queue *queue;
+static IN_HANDLERS ASGST_Queue *queue;
 static atomic_long samples, full, failed;
 static atomic_int sampling;
 static char output[1024] = "flames.html";
@@ -87,7 +90,9 @@ static void set_timer(long microseconds) {
 static void JNICALL thread_start(jvmtiEnv *jvmti, JNIEnv *env, jthread thread) {
   (void)jvmti;
   (void)thread;
-  queue = ASGST_RegisterQueue(env, QUEUE, 0, on_element, NULL);
+  if (queue == NULL) {
+    queue = ASGST_RegisterQueue(env, QUEUE, 0, on_element, NULL);
+  }
 }
 
 static void JNICALL thread_end(jvmtiEnv *jvmti, JNIEnv *env, jthread thread) {

@@ -1,7 +1,8 @@
 //! ASGST's functions in the JVM of this process.
 
-use walkfuzz_asgst::{Api, FrameWalk, FrameWalker, Vm};
+use walkfuzz_asgst::{Api, FrameWalk, FrameWalker, Vm, queue};
 use walkfuzz_jvm::Jvm;
+use walkfuzz_vmstructs::java_threads;
 
 use crate::error::HarnessError;
 use crate::start::Subject;
@@ -23,7 +24,8 @@ pub fn publish(world: &World, jvm: &Jvm) -> Result<&'static Vm, HarnessError> {
     vm.map_err(|error| missing(format!("ASGST cannot serve this JVM: {error}")))
 }
 
-/// The walker of walks from frames: over the JVM's own functions where it exports them, else over walkfuzz's. Findings of the JVM's own functions have a name that says so; what has walkfuzz's name is a self-test.
+/// The walker of walks from frames: over the JVM's own functions where it exports them, else over walkfuzz's. Findings of the JVM's own functions have a name that
+/// says so; what has walkfuzz's name is a self-test.
 ///
 /// # Errors
 /// What the JVM's tables lack for it.
@@ -41,4 +43,23 @@ pub(crate) fn walker(subject: &Subject, walk: FrameWalk) -> Result<FrameWalker, 
     publish(&subject.world, jvm)?;
     FrameWalker::new(&Api::own(), walk, walk.name())
         .ok_or_else(|| HarnessError::VmStructs(format!("there is no {}", walk.name())))
+}
+
+/// Makes safepoint queues possible, of a JVM that was [`publish`]ed. It plants breakpoints in libjvm, and takes the hook of
+/// [blocks](crate::blocks): a session has one of them.
+///
+/// # Errors
+/// Why there are none.
+pub fn prepare_queues(world: &World, vm: &'static Vm) -> Result<(), HarnessError> {
+    let missing = HarnessError::VmStructs;
+    let libjvm = world.modules.by_name("libjvm.so");
+    let libjvm = libjvm.ok_or_else(|| missing("libjvm.so is not loaded".into()))?;
+    let symbol = |name: &str| libjvm.address_of(name);
+    let threads = java_threads(&world.hotspot, world.memory());
+    let (threads, _) = threads.map_err(|error| missing(error.to_string()))?;
+    let any = threads.first().map(|thread| thread.address);
+    let any = any.ok_or_else(|| missing("the JVM has no threads".into()))?;
+    // SAFETY: the JVM's oldest thread does not end; a session's guard is installed.
+    let prepared = unsafe { queue::prepare(vm, &symbol, any) };
+    prepared.map_err(|error| missing(format!("no safepoint queues: {error}")))
 }

@@ -1,6 +1,6 @@
 /* A client of the safepoint queue that compares what is delivered with what AsyncGetCallTrace said in the handler, and measures.
  *
- * Options: interval=MICROSECONDS of wall clock, per thread. Prints one line when the JVM ends.
+ * Options: MICROSECONDS between two samples of a thread (of wall clock below 4000, else of its CPU time), a comma, the file that its figures go to.
  */
 #define _GNU_SOURCE
 #include <dlfcn.h>
@@ -17,6 +17,9 @@
 #include <unistd.h>
 
 #include "asgst_queue.h"
+
+/* Initial-exec: the first use of any other thread-local variable of a library allocates, which a signal handler must not. */
+#define IN_HANDLERS _Thread_local __attribute__((tls_model("initial-exec")))
 
 enum { MAX_DEPTH = 512, MAX_REQUESTS = 400000, RING = 64, QUEUE = 32 };
 
@@ -48,11 +51,12 @@ typedef struct {
   Truth truths[RING];
 } Thread;
 
-static _Thread_local Thread *own;
+static IN_HANDLERS Thread *own;
 static void (*agct)(Trace *, jint, void *);
-static long interval = 1000;
+static long interval;
+static char output[1024];
 static atomic_int sampling;
-static atomic_long samples, in_java, accepted, full, failed, delivered, unbiased, gone, unknown, equal, callers_equal, unordered;
+static atomic_long samples, in_java, accepted, full, failed, delivered, unbiased, gone, unknown, equal, unordered;
 static unsigned latencies[MAX_REQUESTS], costs[MAX_REQUESTS];
 static atomic_int latency_count, cost_count;
 
@@ -88,16 +92,14 @@ static void on_element(ASGST_Iterator *iterator, void *queue_arg, void *enqueue_
     return;
   }
   ASGST_Frame frame;
-  int count = 0, same = 1, same_callers = 1;
+  int count = 0, same = 1;
   while (count < MAX_DEPTH && ASGST_NextFrame(iterator, &frame) == 1) {
     if (count < truth->count && ASGST_MethodToJMethodID(frame.method) != truth->frames[count].method) {
       same = 0;
-      same_callers = same_callers && count == 0;
     }
     count++;
   }
   atomic_fetch_add(&equal, same && count == truth->count);
-  atomic_fetch_add(&callers_equal, same_callers && count == truth->count);
 }
 
 /* In Java: pc is in no library. Good enough for a test. */
@@ -145,6 +147,9 @@ static void on_signal(int signal, siginfo_t *info, void *ucontext) {
 static void JNICALL thread_start(jvmtiEnv *jvmti, JNIEnv *env, jthread jthread) {
   (void)jthread;
   (void)jvmti;
+  if (own != NULL) {
+    return;
+  }
   Thread *thread = calloc(1, sizeof *thread);
   thread->env = env;
   thread->queue = ASGST_RegisterQueue(env, QUEUE, 0, on_element, thread);
@@ -154,7 +159,7 @@ static void JNICALL thread_start(jvmtiEnv *jvmti, JNIEnv *env, jthread jthread) 
   }
   struct sigevent event = {.sigev_notify = SIGEV_THREAD_ID, .sigev_signo = SIGPROF};
   event._sigev_un._tid = (int)syscall(SYS_gettid);
-  timer_create(CLOCK_MONOTONIC, &event, &thread->timer);
+  timer_create(interval < 4000 ? CLOCK_MONOTONIC : CLOCK_THREAD_CPUTIME_ID, &event, &thread->timer);
   own = thread;
   struct itimerspec every = {{interval / 1000000, interval % 1000000 * 1000}, {0, interval * 1000}};
   timer_settime(thread->timer, 0, &every, NULL);
@@ -172,13 +177,12 @@ static void JNICALL thread_end(jvmtiEnv *jvmti, JNIEnv *env, jthread jthread) {
 }
 
 static void JNICALL vm_init(jvmtiEnv *jvmti, JNIEnv *env, jthread jthread) {
-  (void)jthread;
-  (void)env;
   (*jvmti)->SetEventNotificationMode(jvmti, JVMTI_ENABLE, JVMTI_EVENT_THREAD_START, NULL);
   (*jvmti)->SetEventNotificationMode(jvmti, JVMTI_ENABLE, JVMTI_EVENT_THREAD_END, NULL);
   struct sigaction action = {.sa_sigaction = on_signal, .sa_flags = SA_SIGINFO | SA_RESTART};
   sigemptyset(&action.sa_mask);
   sigaction(SIGPROF, &action, NULL);
+  thread_start(jvmti, env, jthread);
   atomic_store(&sampling, 1);
 }
 
@@ -199,21 +203,51 @@ static void JNICALL vm_death(jvmtiEnv *jvmti, JNIEnv *env) {
   atomic_store(&sampling, 0);
   WALKFUZZ_QueueCounts counts = {0};
   WALKFUZZ_QueueStatistics(NULL, &counts);
-  printf("queue_check: samples=%ld in_java=%ld accepted=%ld full=%ld failed=%ld delivered=%ld unbiased=%ld gone=%ld unknown=%ld equal=%ld "
-         "callers_equal=%ld unordered=%ld lost_thread_end=%ld lost_deregistered=%ld enqueued=%ld latency_p50=%u latency_p99=%u enqueue_p50=%u enqueue_p99=%u\n",
-         samples, in_java, accepted, full, failed, delivered, unbiased, gone, unknown, equal, callers_equal, unordered,
-         (long)counts.lost_thread_end, (long)counts.lost_deregistered, (long)counts.enqueued,
-         quantile(latencies, latency_count, 0.5), quantile(latencies, latency_count, 0.99), quantile(costs, cost_count, 0.5),
-         quantile(costs, cost_count, 0.99));
-  fflush(stdout);
+  FILE *out = fopen(output, "w");
+  if (out == NULL) {
+    return;
+  }
+  struct {
+    const char *name;
+    long value;
+  } figures[] = {
+      {"samples", samples},
+      {"in_java", in_java},
+      {"accepted", accepted},
+      {"full", full},
+      {"failed", failed},
+      {"delivered", delivered},
+      {"unbiased", unbiased},
+      {"gone", gone},
+      {"unknown", unknown},
+      {"equal", equal},
+      {"unordered", unordered},
+      {"enqueued", (long)counts.enqueued},
+      {"all_unbiased", (long)counts.unbiased},
+      {"all_gone", (long)counts.biased_gone},
+      {"all_unknown", (long)counts.biased_unknown},
+      {"lost_thread_end", (long)counts.lost_thread_end},
+      {"lost_deregistered", (long)counts.lost_deregistered},
+      {"latency_p50", quantile(latencies, latency_count, 0.5)},
+      {"latency_p99", quantile(latencies, latency_count, 0.99)},
+      {"enqueue_p50", quantile(costs, cost_count, 0.5)},
+      {"enqueue_p99", quantile(costs, cost_count, 0.99)},
+  };
+  for (size_t i = 0; i < sizeof figures / sizeof *figures; i++) {
+    fprintf(out, "%s %ld\n", figures[i].name, figures[i].value);
+  }
+  fclose(out);
 }
 
 JNIEXPORT jint JNICALL Agent_OnLoad(JavaVM *vm, char *options, void *reserved) {
   (void)reserved;
   jvmtiEnv *jvmti;
-  if (options != NULL && strncmp(options, "interval=", 9) == 0) {
-    interval = atol(options + 9);
+  const char *comma = options == NULL ? NULL : strchr(options, ',');
+  if (comma == NULL || strlen(comma + 1) >= sizeof output) {
+    return JNI_ERR;
   }
+  interval = atol(options);
+  strcpy(output, comma + 1);
   agct = (void (*)(Trace *, jint, void *))dlsym(RTLD_DEFAULT, "AsyncGetCallTrace");
   if (agct == NULL || (*vm)->GetEnv(vm, (void **)&jvmti, JVMTI_VERSION_11) != JNI_OK) {
     return JNI_ERR;

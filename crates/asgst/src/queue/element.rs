@@ -22,8 +22,8 @@ pub(super) struct Element {
     pub(super) bci: i64,
     /// The stack pointer of the frame's caller; 0 if it has none.
     pub(super) caller_sp: u64,
-    /// What the frame's pc belongs to: the `CodeBlob`, of an interpreted frame the `Method`.
-    pub(super) code: u64,
+    /// The `Method` of an interpreted frame. Compiled code cannot be replaced before its thread has come to a safepoint: pc will do.
+    pub(super) method: u64,
     /// [`INTERPRETED`], [`LEFT_JAVA`].
     pub(super) flags: u64,
 }
@@ -74,35 +74,28 @@ impl Default for Element {
             },
             bci: 0,
             caller_sp: 0,
-            code: 0,
+            method: 0,
             flags: 0,
         }
     }
 }
 
-/// The first Java frame, and where its caller's begins.
+/// The innermost method of a position.
 #[derive(Default)]
-struct Top {
-    frame: Option<ReferenceFrame>,
-    caller_sp: u64,
-}
+struct Top(Option<ReferenceFrame>);
 
 impl Frames for Top {
+    #[inline]
     fn push(&mut self, frame: &ReferenceFrame) -> bool {
-        match &self.frame {
-            None => {
-                self.frame = frame.kind.has_method().then_some(*frame);
-                true
-            }
-            // Another method of the same frame.
-            Some(top) if (top.pc, top.sp) == (frame.pc, frame.sp) => true,
-            Some(_) => {
-                self.caller_sp = frame.sp.0;
-                false
-            }
+        if self.0.is_none() && frame.kind.has_method() {
+            self.0 = Some(*frame);
         }
+        true
     }
 }
+
+/// Stubs that are looked through for a Java frame.
+const STUBS: usize = 64;
 
 /// What the thread stands in.
 ///
@@ -116,17 +109,17 @@ pub(super) fn capture(
 ) -> Result<Element, i32> {
     let thread = vm.reference.thread(&CheckedMemory, java_thread);
     let thread = thread.map_err(|_| error::THREAD_EXIT)?;
+    let reference = &vm.reference;
+    let mut steps = reference.begin(&CheckedMemory, &thread, registers);
     let mut top = Top::default();
-    vm.reference
-        .walk_into(&CheckedMemory, &thread, registers, &mut top);
-    let frame = top.frame.ok_or(error::NO_TOP_JAVA_FRAME)?;
+    for _ in 0..STUBS {
+        let end = reference.step(&CheckedMemory, &thread, &mut steps, &mut top);
+        if top.0.is_some() || end.is_err() {
+            break;
+        }
+    }
+    let frame = top.0.ok_or(error::NO_TOP_JAVA_FRAME)?;
     let interpreted = frame.kind == FrameKind::Interpreted;
-    let code = if interpreted {
-        frame.method
-    } else {
-        let blob = vm.reference.blob_at(&CheckedMemory, Address(frame.pc.0));
-        blob.ok_or(error::NO_TOP_JAVA_FRAME)?.span.start
-    };
     let pointer = |value: u64| std::ptr::with_exposed_provenance_mut(value as usize);
     // A frame that is not the innermost was left by a call.
     let left = !thread.in_java || frame.pc != registers.pc();
@@ -138,8 +131,8 @@ pub(super) fn capture(
             arg,
         },
         bci: i64::from(frame.bci),
-        caller_sp: top.caller_sp,
-        code: code.0,
+        caller_sp: steps.upcoming_sp().map_or(0, |sp| sp.0),
+        method: if interpreted { frame.method.0 } else { 0 },
         flags: if interpreted { INTERPRETED } else { 0 } | if left { LEFT_JAVA } else { 0 },
     })
 }

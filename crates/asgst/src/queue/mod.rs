@@ -50,7 +50,7 @@ pub const MOST_ELEMENTS: c_int = 1 << 20;
 /// [`SafepointError`]: the JVM is as it was.
 ///
 /// # Safety
-/// The calling thread is attached, `java_thread` is its own, and the guard is installed.
+/// `java_thread` is one of the JVM's and lives, and the guard is installed.
 pub unsafe fn prepare(
     vm: &'static Vm,
     symbol: &dyn Fn(&str) -> Option<u64>,
@@ -206,7 +206,20 @@ pub unsafe extern "C" fn enqueue(
         code if code <= 0 => queue.counts.refused(false),
         _ => queue.counts.taken(),
     }
+    if answer <= 0 {
+        arm_again(vm, &queue);
+    }
     answer
+}
+
+/// The JVM takes the armed value back at some calls that lead nowhere near a safepoint. So whoever looks at a queue in which something waits, on its own thread,
+/// arms it again.
+fn arm_again(vm: &Vm, queue: &Queue) {
+    let waits = queue.waiting() > 0 && !queue.processing.load(Acquire);
+    if waits && vm.own_java_thread() == Some(queue.thread) {
+        // SAFETY: the calling thread's own.
+        unsafe { safepoint::arm(queue.thread) };
+    }
 }
 
 fn put(vm: &Vm, queue: &Queue, context: *mut c_void, arg: *mut c_void) -> c_int {
@@ -214,8 +227,6 @@ fn put(vm: &Vm, queue: &Queue, context: *mut c_void, arg: *mut c_void) -> c_int 
         return error::ENQUEUE_OTHER_ERROR;
     }
     if queue.ring().is_full() {
-        // SAFETY: the queue's thread is the calling one, or stands still.
-        unsafe { safepoint::arm(queue.thread) };
         return error::ENQUEUE_FULL_QUEUE;
     }
     let Some(registers) = element::registers_of(context) else {
@@ -227,7 +238,7 @@ fn put(vm: &Vm, queue: &Queue, context: *mut c_void, arg: *mut c_void) -> c_int 
     };
     match queue.ring().push(element) {
         Ok(()) => {
-            // SAFETY: as above.
+            // SAFETY: the queue's thread is the calling one, or stands still.
             unsafe { safepoint::arm(queue.thread) };
             trace_kind::JAVA
         }
@@ -272,11 +283,15 @@ pub extern "C" fn get_queue_element(queue: *mut Handle, n: c_int) -> *mut QueueE
 
 /// `ASGST_GetQueueSizeInfo`: nothing for no queue. Signal-safe.
 pub extern "C" fn get_queue_size_info(queue: *mut Handle) -> QueueSizeInfo {
-    slots::enter(queue).map_or_else(QueueSizeInfo::default, |queue| QueueSizeInfo {
+    let (Some(vm), Some(queue)) = (Vm::get(), slots::enter(queue)) else {
+        return QueueSizeInfo::default();
+    };
+    arm_again(vm, &queue);
+    QueueSizeInfo {
         size: queue.waiting() as i32,
         capacity: queue.ring().capacity() as i32,
         attempts: queue.attempts.load(Acquire),
-    })
+    }
 }
 
 /// `ASGST_ResizeQueue`; sizes as for [`register_queue`], others change nothing. Signal-safe.

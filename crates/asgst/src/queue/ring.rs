@@ -103,14 +103,14 @@ mod tests {
 
     fn numbered(number: u64) -> Element {
         Element {
-            code: number,
+            method: number,
             ..Element::default()
         }
     }
 
-    fn code(ring: &Ring, n: i64) -> Option<u64> {
+    fn method(ring: &Ring, n: i64) -> Option<u64> {
         // SAFETY: the ring's own, and nobody else has it.
-        ring.get(n).map(|element| unsafe { (*element).code })
+        ring.get(n).map(|element| unsafe { (*element).method })
     }
 
     #[test]
@@ -127,12 +127,15 @@ mod tests {
             assert!(ring.is_full());
             assert_eq!(ring.push(numbered(99)), Err(Refused::Full));
             assert_eq!(
-                (code(&ring, 0), code(&ring, -1)),
+                (method(&ring, 0), method(&ring, -1)),
                 (Some(0), Some(capacity as u64 - 1))
             );
-            assert_eq!(code(&ring, capacity as i64), None);
-            assert_eq!(code(&ring, -(capacity as i64) - 1), None);
-            assert_eq!((code(&ring, i64::MIN), code(&ring, i64::MAX)), (None, None));
+            assert_eq!(method(&ring, capacity as i64), None);
+            assert_eq!(method(&ring, -(capacity as i64) - 1), None);
+            assert_eq!(
+                (method(&ring, i64::MIN), method(&ring, i64::MAX)),
+                (None, None)
+            );
         }
     }
 
@@ -154,7 +157,7 @@ mod tests {
             }
             assert_eq!(ring.length(), model.len());
             let seen: Vec<_> = (0..model.len() as i64)
-                .filter_map(|n| code(&ring, n))
+                .filter_map(|n| method(&ring, n))
                 .collect();
             assert_eq!(seen, Vec::from(model.clone()), "after step {step}");
         }

@@ -211,3 +211,66 @@ fn handle(index: u64, use_number: u64) -> *mut Handle {
     let handle = TAG | (use_number & USES) << 16 | index << 3;
     std::ptr::without_provenance_mut(handle as usize)
 }
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::c_void;
+
+    use super::*;
+    use crate::abi::iterator::Iterator;
+    use crate::queue::element::Element;
+
+    unsafe extern "C" fn never(_: *mut Iterator, _: *mut c_void, _: *mut c_void) {}
+
+    fn queue(thread: u64) -> *mut Handle {
+        let queue = Queue::new(Address(thread), 4, 0, never, std::ptr::null_mut());
+        open(Box::new(queue)).expect("a free slot")
+    }
+
+    #[test]
+    fn a_handle_is_good_for_one_queue() {
+        let first = queue(0x1000);
+        assert!(enter(first).is_some());
+        for wrong in [
+            0,
+            1,
+            first as usize | 1,
+            first as usize + 8,
+            first as usize + (1 << 16),
+        ] {
+            assert!(
+                enter(std::ptr::without_provenance_mut(wrong)).is_none(),
+                "{wrong:#x}"
+            );
+        }
+        assert!(close(first, false));
+        assert!(!close(first, false));
+        let second = queue(0x1000);
+        assert_ne!(first, second);
+        assert!(enter(first).is_none() && enter(second).is_some());
+        assert!(close(second, false));
+    }
+
+    #[test]
+    fn what_waits_when_a_thread_ends_is_counted() {
+        const THREAD: u64 = 0x7000;
+        let (one, other) = (queue(THREAD), queue(THREAD));
+        assert_eq!(of_thread(Address(THREAD)).count(), 2);
+        for (handle, waiting) in [(one, 3), (other, 1)] {
+            let inside = enter(handle).expect("open");
+            for _ in 0..waiting {
+                assert!(inside.ring().push(Element::default()).is_ok());
+            }
+        }
+        let before = ENDED.read().lost_thread_end;
+        // Who is in a queue may go on; it is freed afterwards.
+        let inside = enter(one).expect("open");
+        close_all_of(Address(THREAD));
+        assert_eq!((inside.is_open(), inside.waiting()), (false, 3));
+        assert_eq!(of_thread(Address(THREAD)).count(), 0);
+        assert_eq!(ENDED.read().lost_thread_end, before + 1);
+        drop(inside);
+        reap();
+        assert_eq!(ENDED.read().lost_thread_end, before + 4);
+    }
+}

@@ -24,16 +24,18 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
+    /// Whether `pc` is in the element's code.
     fn is_code(&self, pc: u64) -> bool {
-        let blob = self.vm.reference.blob_at(&CheckedMemory, Address(pc));
-        blob.is_some_and(|blob| blob.span.start.0 == self.element.code)
+        let own = self.element.public.pc as u64;
+        let blob = |pc| self.vm.reference.blob_at(&CheckedMemory, Address(pc));
+        blob(own).is_some_and(|blob| blob.span.contains(Address(pc)))
     }
 
     /// Whether `frame`, which was called by what begins at the element's caller, is the element's.
     fn is_it(&self, frame: &ReferenceFrame) -> bool {
         if self.element.flags & INTERPRETED != 0 {
             return frame.kind == FrameKind::Interpreted
-                && frame.method.0 == self.element.code
+                && frame.method.0 == self.element.method
                 && frame.fp.0 == self.element.public.fp as u64;
         }
         match frame.kind {
@@ -68,6 +70,10 @@ impl Frames for Search<'_> {
 
 /// What becomes of an element of `thread`, which stands at a safepoint.
 pub(super) fn fate(vm: &Vm, thread: &Thread, element: &Element) -> Fate {
+    if element.caller_sp == 0 {
+        // What called it was not known when it was sampled.
+        return Fate::Unknown;
+    }
     let at_safepoint = Thread {
         in_java: false,
         ..*thread

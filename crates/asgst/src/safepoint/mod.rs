@@ -37,13 +37,13 @@ pub enum SafepointError {
 
 static POLLS: OnceLock<Polls> = OnceLock::new();
 
-/// Finds everything, and has `called` called at every safepoint from now on. `java_thread` is the calling thread's, `symbol` finds libjvm's symbols.
+/// Finds everything, and has `called` called at every safepoint from now on. `java_thread` is any thread, `symbol` finds libjvm's symbols.
 ///
 /// # Errors
 /// [`SafepointError`]: nothing was changed.
 ///
 /// # Safety
-/// The guard is installed; `java_thread` is the calling thread's; `called` can be called at any safepoint for ever.
+/// The guard is installed; `java_thread` lives; `called` can be called at any safepoint for ever.
 pub(crate) unsafe fn install(
     hotspot: &HotSpot,
     symbol: &dyn Fn(&str) -> Option<u64>,

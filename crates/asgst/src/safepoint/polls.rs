@@ -16,7 +16,7 @@ use super::arch;
 
 /// No `JavaThread` has its poll words further in than this.
 const SEARCHED: u64 = 0x1000;
-/// The calling thread may be armed at the moment; that passes.
+/// The thread may be armed at the moment; that passes.
 const TRIES: usize = 100;
 
 /// Why there is no arming polls.
@@ -25,6 +25,9 @@ pub enum PollError {
     /// libjvm was stripped, or is of another make.
     #[error("libjvm has no symbol {0}, which safepoint queues need")]
     NoSymbol(&'static str),
+    /// Nothing of their own to arm.
+    #[error("threads of this JVM poll one page for all of them (see -XX:+ThreadLocalHandshakes)")]
+    Global,
     /// Not found where threads have them.
     #[error("a thread's poll words were found {0} times in it, and once is wanted")]
     NotFound(usize),
@@ -70,6 +73,9 @@ impl Polls {
         }
         let armed = value("_ZN18SafepointMechanism17_poll_armed_valueE")?;
         let disarmed = value("_ZN18SafepointMechanism20_poll_disarmed_valueE")?;
+        if armed == 0 || disarmed == 0 {
+            return Err(PollError::Global);
+        }
         const SLOW: &str = "_ZN18SafepointMechanism23block_if_requested_slowEP10JavaThread";
         let mut code = [0; 0x60];
         let read = CheckedMemory.read(address(SLOW)?, &mut code);
