@@ -16,3 +16,5 @@ pub const SP: Register = Register(31);
 pub const FP: Register = Register(29);
 /// Link register, `x30`.
 pub const LR: Register = Register(30);
+/// What the words of a queued sample borrow ([`crate::element`]): `x22`, which holds the interpreter's bytecode pointer, `x0`, `x1`, `x2`.
+pub const ELEMENT: [Register; 4] = [Register(22), Register(0), Register(1), Register(2)];

@@ -13,3 +13,5 @@ pub const PC: Register = Register(16);
 pub const SP: Register = Register(4);
 /// Frame pointer.
 pub const FP: Register = Register(5);
+/// What the words of a queued sample borrow ([`crate::element`]): `r13`, which holds the interpreter's bytecode pointer, `rdi`, `rsi`, `rdx`.
+pub const ELEMENT: [Register; 4] = [Register(13), Register(7), Register(6), Register(2)];
