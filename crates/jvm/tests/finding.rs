@@ -198,7 +198,7 @@ fn versions_choose_among_what_is_there() {
 fn a_real_libjvm_passes() {
     let mut ids = HashSet::new();
     for jdk in real_jdks() {
-        let facts = check::inspect(&jdk.libjvm).unwrap();
+        let facts = check::inspect(&jdk.libjvm, Arch::NATIVE).unwrap();
         assert_eq!(facts.arch, Arch::NATIVE);
         assert!(facts.identity.len() >= 32, "{jdk}");
         assert!(ids.insert(facts.identity), "{jdk} is taken for another");
@@ -222,10 +222,10 @@ fn a_libjvm_of_another_architecture_is_named_with_both() {
     let home = fake_jdk(&root.path().join("jdk"), "17.0.9", Some(&elf));
     let (code, text) = exit_code_and_text(Jdk::at(&home, Source::Named));
     assert_eq!(code, 3);
+    let native = Arch::NATIVE.name();
     assert!(
         text.ends_with(&format!(
-            "is built for {name}, but this program for {}",
-            Arch::NATIVE.name()
+            "is built for {name}, but a JDK for {native} is needed; bring one with: walkfuzz jdk install 21 --arch {native}"
         )),
         "{text}"
     );
