@@ -58,11 +58,40 @@ pub fn command(program: impl AsRef<OsStr>) -> Command {
     }
 }
 
+/// The words that a call of cargo needs to build for this program's architecture; none where cargo does so anyway.
+#[must_use]
+pub fn cargo_target() -> Vec<String> {
+    match emulator() {
+        None => Vec::new(),
+        Some(_) => vec![
+            "--target".to_owned(),
+            format!("{}-unknown-linux-gnu", Arch::NATIVE.name()),
+        ],
+    }
+}
+
+/// What a file is built for, if that is another machine than this program's.
+#[must_use]
+pub fn foreign(path: &Path) -> Option<String> {
+    let machine = architecture(path).filter(|machine| *machine != ELF_MACHINE)?;
+    let known = Arch::ALL
+        .into_iter()
+        .find(|arch| elf_machine(*arch) == machine);
+    Some(known.map_or_else(
+        || format!("ELF machine {machine}"),
+        |arch| arch.name().to_owned(),
+    ))
+}
+
 /// `e_machine` of programs that are built as this one is.
-const ELF_MACHINE: u16 = match Arch::NATIVE {
-    Arch::X86_64 => 62,
-    Arch::Aarch64 => 183,
-};
+const ELF_MACHINE: u16 = elf_machine(Arch::NATIVE);
+
+const fn elf_machine(arch: Arch) -> u16 {
+    match arch {
+        Arch::X86_64 => 62,
+        Arch::Aarch64 => 183,
+    }
+}
 
 /// What an ELF file says it is built for.
 fn architecture(path: &Path) -> Option<u16> {
@@ -84,6 +113,25 @@ mod tests {
         assert_eq!(architecture(&own), Some(ELF_MACHINE));
         assert_eq!(architecture(Path::new("/dev/null")), None);
         assert_eq!(architecture(Path::new("/nowhere")), None);
+        assert_eq!(foreign(&own), None);
+    }
+
+    #[test]
+    fn what_is_built_for_another_machine_is_named() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("agent.so");
+        let mut bytes = fs::read(std::env::current_exe().unwrap()).unwrap();
+        let (other, name) = match Arch::NATIVE {
+            Arch::X86_64 => (Arch::Aarch64, "aarch64"),
+            Arch::Aarch64 => (Arch::X86_64, "x86_64"),
+        };
+        for (machine, name) in [(elf_machine(other), name), (243, "ELF machine 243")] {
+            bytes[18..20].copy_from_slice(&machine.to_le_bytes());
+            fs::write(&file, &bytes[..64]).unwrap();
+            assert_eq!(foreign(&file).as_deref(), Some(name));
+        }
+        fs::write(&file, "no library").unwrap();
+        assert_eq!(foreign(&file), None);
     }
 
     #[test]

@@ -3,6 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use walkfuzz_context::Arch;
+use walkfuzz_record::machine;
+
 use crate::failure::Failure;
 
 /// One of them.
@@ -40,14 +43,7 @@ pub(crate) fn find(agent: &Agent) -> Result<PathBuf, Failure> {
     } = agent;
     if let Some(path) = std::env::var_os(variable).filter(|path| !path.is_empty()) {
         let path = PathBuf::from(path);
-        return if path.is_file() {
-            std::path::absolute(&path).map_err(Failure::environment)
-        } else {
-            Err(Failure::usage(format_args!(
-                "{variable} names {}, which is no file",
-                path.display()
-            )))
-        };
+        return named(variable, &path);
     }
     if let Ok(root) = crate::checkout::root() {
         return build(agent, &root);
@@ -63,6 +59,23 @@ pub(crate) fn find(agent: &Agent) -> Result<PathBuf, Failure> {
     )))
 }
 
+/// What the user named, if a JVM of this program's architecture could load it.
+fn named(variable: &str, path: &Path) -> Result<PathBuf, Failure> {
+    let shown = path.display();
+    if !path.is_file() {
+        return Err(Failure::usage(format_args!(
+            "{variable} names {shown}, which is no file"
+        )));
+    }
+    if let Some(foreign) = machine::foreign(path) {
+        let wanted = Arch::NATIVE.name();
+        return Err(Failure::usage(format_args!(
+            "{variable} names {shown}, which is built for {foreign}: a JVM for {wanted} takes agents for {wanted}"
+        )));
+    }
+    std::path::absolute(path).map_err(Failure::environment)
+}
+
 /// Builds the checkout's, which does nothing if it is up to date.
 fn build(agent: &Agent, root: &Path) -> Result<PathBuf, Failure> {
     let name = agent.name;
@@ -76,6 +89,7 @@ fn build(agent: &Agent, root: &Path) -> Result<PathBuf, Failure> {
             "--package",
             agent.package,
         ])
+        .args(machine::cargo_target())
         .args(["--message-format", "json"])
         .current_dir(root)
         .stderr(std::process::Stdio::inherit())
