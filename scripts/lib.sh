@@ -115,19 +115,23 @@ for_target() {
         exit "$EXIT_ENVIRONMENT"
     fi
     local triple=aarch64-unknown-linux-gnu gcc=aarch64-linux-gnu-gcc qemu
+    # Where qemu looks for a program's loader and libraries. In the environment, so that what a program starts finds them as well.
+    export QEMU_LD_PREFIX=${QEMU_LD_PREFIX:-/usr/aarch64-linux-gnu}
     need 'a C compiler for aarch64' gcc-aarch64-linux-gnu command -v "$gcc"
     need 'a C++ compiler for aarch64' g++-aarch64-linux-gnu command -v aarch64-linux-gnu-g++
-    need 'the C library for aarch64' libc6-dev-arm64-cross test -e /usr/aarch64-linux-gnu/lib/libc.so.6
+    need 'the C library for aarch64' libc6-dev-arm64-cross test -e "$QEMU_LD_PREFIX/lib/libc.so.6"
     need 'qemu for programs of aarch64' qemu-user qemu_for_aarch64
     bring_missing
-    need_rust_target "$triple"
     qemu=$(qemu_for_aarch64 || echo qemu-aarch64)
-    [ "$DRY_RUN" = 1 ] && ! command -v "$qemu" >/dev/null || need_qemu_version "$qemu"
+    # A dry run has installed none.
+    if [ "$DRY_RUN" != 1 ] || command -v "$qemu" >/dev/null; then
+        need_qemu_version "$qemu"
+    fi
+    need_rust_target "$triple"
+    # shellcheck disable=SC2034 # those who source this use it
     TARGET=(--target "$triple")
     export CC_aarch64_unknown_linux_gnu=$gcc CXX_aarch64_unknown_linux_gnu=aarch64-linux-gnu-g++
     export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=$gcc CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER=$qemu
-    # Where qemu looks for the program's loader and libraries. In the environment, so that what a program starts finds them as well.
-    export QEMU_LD_PREFIX=/usr/aarch64-linux-gnu
     # The JDK of this machine is of no use there, and a JAVA_HOME that cannot be used is an error.
     if [ -n "${JAVA_HOME:-}" ] && [ "$(elf_machine "$JAVA_HOME/lib/server/libjvm.so")" != 183 ]; then
         note "JAVA_HOME ($JAVA_HOME) is no JDK for aarch64; left out"

@@ -3,28 +3,29 @@
 # A part of those of the workspace, so that it takes minutes: what touches registers, signals, stacks and HotSpot's frames.
 
 # What has code of its own for each architecture, and what that rests on.
-PACKAGES_EMULATED=(context guard record symbols vmstructs reference engine walkers)
+PACKAGES_EMULATED=(context guard record vmstructs reference engine walkers)
 # The JDKs that are walked; WALKFUZZ_EMULATED_JDKS names others.
 read -r -a EMULATED_JDKS <<<"${WALKFUZZ_EMULATED_JDKS:-25 17}"
 
 need_basics
+# shellcheck disable=SC2154 # scripts/test sets it
 for_target "$target"
 need_cargo_fuzz
 
-# Unoptimised crates under an emulator take the time of both. Live tests of JVMs are left to the fuzz target, except two that are quick.
+# Live tests of JVMs are left to the fuzz target.
 emulated_tests() {
     local packages=()
     local name
     for name in "${PACKAGES_EMULATED[@]}"; do
         packages+=(--package "walkfuzz-$name")
     done
-    # JDKs of this machine are none there: the tests that look for one say that they skip.
+    # Those that look for a JDK say that they skip.
     WALKFUZZ_TEST_JDKS='' cargo_tests --locked "${TARGET[@]}" "${packages[@]}" --no-fail-fast
 }
 
-# The program of this machine brings JDKs for the other one, as an emulated one does.
+# This machine's program brings JDKs for the other one.
 emulated_jdk() {
-    cargo run --quiet --locked "${TARGET[@]}" --package walkfuzz -- jdk install "$1"
+    cargo run --quiet --locked --package walkfuzz -- jdk install "$1" --arch "$target"
 }
 
 fuzz_emulated() {
@@ -34,7 +35,7 @@ fuzz_emulated() {
     WALKFUZZ_JDK=$jdk WALKFUZZ_RUNS=$folder/runs cargo fuzz run -s none "${TARGET[@]}" walk_ucontext "$folder/corpus" -- \
         -runs="$runs" -seed=1 -verbosity=0 2>&1 | tee "$folder/log" || status=$?
     # It walked frames of that architecture, and said that an emulator ran it.
-    grep -Eq "^walkfuzz fuzz agct: $jdk[. ].*aarch64.*emulated" "$folder/log" || status=1
+    grep -Eq "^walkfuzz fuzz agct: ${jdk}[. ].*aarch64.*emulated" "$folder/log" || status=1
     grep -Eq '^  frames +[0-9,]{4,} ' "$folder/log" || status=1
     rm -rf "$folder"
     return "$status"
@@ -44,7 +45,7 @@ if [ "$DRY_RUN" = 1 ]; then
     run cargo test --locked "${TARGET[@]}" "${PACKAGES_EMULATED[@]/#/--package=walkfuzz-}"
     run cargo fuzz build -s none "${TARGET[@]}"
     for jdk in "${EMULATED_JDKS[@]}"; do
-        run cargo run --locked "${TARGET[@]}" --package walkfuzz -- jdk install "$jdk"
+        run cargo run --locked --package walkfuzz -- jdk install "$jdk" --arch "$target"
         run cargo fuzz run -s none "${TARGET[@]}" walk_ucontext -- -runs=2000
     done
     exit

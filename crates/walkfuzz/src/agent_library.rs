@@ -113,3 +113,29 @@ fn build(agent: &Agent, root: &Path) -> Result<PathBuf, Failure> {
         .next_back()
         .ok_or_else(|| Failure::environment(format_args!("cargo built no {name}")))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_library_for_another_machine_is_refused_with_both_names() {
+        let folder = tempfile::tempdir().unwrap();
+        let library = folder.path().join("libwalkfuzz_sampler.so");
+        let mut elf = std::fs::read(std::env::current_exe().unwrap()).unwrap();
+        elf.truncate(64);
+        std::fs::write(&library, &elf).unwrap();
+        named("WALKFUZZ_SAMPLER", &library).unwrap();
+        let (machine, other): (u16, _) = match Arch::NATIVE {
+            Arch::X86_64 => (183, "aarch64"),
+            Arch::Aarch64 => (62, "x86_64"),
+        };
+        elf[18..20].copy_from_slice(&machine.to_le_bytes());
+        std::fs::write(&library, &elf).unwrap();
+        let refused = format!("{:?}", named("WALKFUZZ_SAMPLER", &library).unwrap_err());
+        let ours = Arch::NATIVE.name();
+        let sentence = format!("is built for {other}: a JVM for {ours} takes agents for {ours}");
+        assert!(refused.contains(&sentence), "{refused}");
+        assert!(named("WALKFUZZ_SAMPLER", Path::new("/nowhere.so")).is_err());
+    }
+}

@@ -13,3 +13,9 @@ pub const PC: Register = Register(16);
 pub const SP: Register = Register(4);
 /// Frame pointer.
 pub const FP: Register = Register(5);
+/// What sp is a multiple of between instructions.
+pub const SP_ALIGNMENT: u64 = 8;
+/// From sp to the slot of the return address at a function's first instruction: `call` has pushed it.
+pub const RETURN_SLOT_AT_ENTRY: i32 = 0;
+/// Walkers read nothing of HotSpot's in registers but pc, sp and fp.
+pub const HOTSPOT: [Register; 0] = [];
