@@ -158,7 +158,9 @@ fn child(options: &Options) -> u32 {
     if wants("any") {
         failures += any_state::run(&mut live, &world, agct, reference.clone(), options).judge();
     }
-    if wants("step") {
+    if wants("step") && !walkfuzz_engine::can_step() {
+        println!("skip: this architecture has no step engine");
+    } else if wants("step") {
         failures += held::step(live, &world, &agct, &reference, options).judge();
     }
     failures
