@@ -3,7 +3,7 @@
 # A part of those of the workspace, so that it takes minutes: what touches registers, signals, stacks and HotSpot's frames.
 
 # What has code of its own for each architecture, and what that rests on.
-PACKAGES_EMULATED=(context guard record vmstructs reference engine walkers)
+PACKAGES_EMULATED=(context guard vmstructs reference engine walkers)
 # The JDKs that are walked; WALKFUZZ_EMULATED_JDKS names others.
 read -r -a EMULATED_JDKS <<<"${WALKFUZZ_EMULATED_JDKS:-25 17}"
 

@@ -31,11 +31,19 @@ pub struct LibjvmFacts {
     pub symtab: bool,
 }
 
+/// [`inspect_for`] this program's architecture.
+///
+/// # Errors
+/// As [`inspect_for`].
+pub fn inspect(path: &Path) -> Result<LibjvmFacts, JvmError> {
+    inspect_for(path, Arch::NATIVE)
+}
+
 /// Reads the headers, dynamic section and exported symbols of a libjvm that a program for `wanted` shall load.
 ///
 /// # Errors
 /// If it cannot be read, is built for another architecture or C library, or lacks one of [`REQUIRED_EXPORTS`].
-pub fn inspect(path: &Path, wanted: Arch) -> Result<LibjvmFacts, JvmError> {
+pub fn inspect_for(path: &Path, wanted: Arch) -> Result<LibjvmFacts, JvmError> {
     let file = File::open(path).map_err(|source| JvmError::Unreadable {
         path: path.to_owned(),
         source,

@@ -103,7 +103,7 @@ impl Jdk {
             build_id,
             identity,
             symtab,
-        } = check::inspect(&libjvm, arch)?;
+        } = check::inspect_for(&libjvm, arch)?;
         Ok(Jdk {
             home,
             libjvm,

@@ -198,7 +198,7 @@ fn versions_choose_among_what_is_there() {
 fn a_real_libjvm_passes() {
     let mut ids = HashSet::new();
     for jdk in real_jdks() {
-        let facts = check::inspect(&jdk.libjvm, Arch::NATIVE).unwrap();
+        let facts = check::inspect(&jdk.libjvm).unwrap();
         assert_eq!(facts.arch, Arch::NATIVE);
         assert!(facts.identity.len() >= 32, "{jdk}");
         assert!(ids.insert(facts.identity), "{jdk} is taken for another");
