@@ -92,6 +92,11 @@ static int32_t walk_from_frame(const struct walkfuzz_thread *thread, uintptr_t s
     return follow(sp, fp, pc, depth, frames);
 }
 
+/* From another thread it is the same: the process's memory is everybody's. */
+static int32_t walk_remote(const struct walkfuzz_thread *thread, void *ucontext, int32_t depth, struct walkfuzz_frame *frames) {
+    return walk(thread, ucontext, depth, frames);
+}
+
 static const struct walkfuzz_code codes[] = {
     {NO_FRAME, "no frame"},
     {OUTSIDE_CODE, "outside the code cache"},
@@ -108,6 +113,7 @@ static const struct walkfuzz_walker walker = {
     .walk = walk,
     .walk_from_frame = walk_from_frame,
     .method = WALKFUZZ_METHOD_PC,
+    .walk_remote = walk_remote,
 };
 
 const struct walkfuzz_walker *walkfuzz_walker(void) {

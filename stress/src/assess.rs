@@ -16,7 +16,7 @@ use walkfuzz_triage::{
     CrashLog, Death, Ended, Exit, JdkVersion, Kind, KnownIssues, Query, Signal, Signature, classify,
 };
 
-use walkfuzz_walkers::{PluginPath, RemoteMode, RequestStackTrace};
+use walkfuzz_walkers::{Manner, RequestStackTrace};
 
 use crate::cell::Cell;
 use crate::launch::NO_WALKER;
@@ -104,7 +104,7 @@ pub fn assess(known: &Known<'_>, folder: &Path, finished: &Finished) -> CellResu
             .minimum
             .at(known.asked, known.ceiling.or(usual_rate(walker))),
         perturbs,
-        torn: RemoteMode::from_name(walker).is_some_and(|mode| !mode.holds()),
+        torn: Manner::remote_holds(&known.cell.walker) == Some(false),
         unsampled: known.cell.walker == NO_WALKER,
         frees_nothing: known.cell.collector == "epsilon",
     });
@@ -310,7 +310,7 @@ fn walker_name<'a>(cell: &'a str, records: &'a [Record]) -> &'a str {
     let mut own = records
         .iter()
         .filter_map(|record| record.walkers.first()?.as_ref());
-    match cell.strip_prefix(PluginPath::PREFIX) {
+    match Manner::of(cell) {
         Some(_) => own.next().map_or("plugin", |walker| &walker.name),
         None => cell,
     }

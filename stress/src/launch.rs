@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use walkfuzz_context::Arch;
 use walkfuzz_jvm::{Collector, Jdk, JvmOptions, escaped};
-use walkfuzz_walkers::RemoteMode;
+use walkfuzz_walkers::Manner;
 
 use crate::cell::Cell;
 use crate::clock::Clock;
@@ -59,7 +59,7 @@ pub fn check(cell: &Cell) -> Result<(), String> {
                 .to_owned(),
         );
     }
-    if RemoteMode::from_name(&cell.walker).is_some()
+    if Manner::remote_holds(&cell.walker).is_some()
         && !matches!(cell.mode.as_str(), "guarded" | "churn")
     {
         return Err(format!(

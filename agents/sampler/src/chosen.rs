@@ -2,15 +2,11 @@
 //!
 //! Contract: not for handlers.
 
-use jvmti_bindings::sys::jvmti::{jvmtiEnv, jvmtiError};
-use walkfuzz_jvm::{JvmError, Jvmti};
 use walkfuzz_record::{Generation, WalkerInfo};
-use walkfuzz_walkers::{
-    ExtensionCall, Library, PluginError, PluginPath, RemoteMode, RequestStackTrace,
-};
+use walkfuzz_walkers::{Library, Manner, PluginError, PluginPath, RemoteMode, RequestStackTrace};
 
 /// The walkers, as messages name them.
-pub(crate) const WALKERS: &str = "agct, reference, agct-remote-env, agct-remote-tid, agct-remote-running, request-stack-trace or plugin:PATH";
+pub(crate) const WALKERS: &str = "agct, reference, agct-remote-env, agct-remote-tid, agct-remote-running, request-stack-trace, plugin:PATH, plugin-remote:PATH or plugin-remote-running:PATH";
 
 /// See the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,20 +20,7 @@ pub enum WalkerChoice {
     /// JVMTI's extension function RequestStackTrace.
     Request,
     /// The walker of a library.
-    Plugin(&'static PluginPath),
-}
-
-/// Why RequestStackTrace cannot be driven.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum NoRequest {
-    #[error(
-        "this JVM offers no {}: walker={} has nothing to ask",
-        RequestStackTrace::FUNCTION,
-        RequestStackTrace::NAME
-    )]
-    NotThere,
-    #[error(transparent)]
-    Jvm(#[from] JvmError),
+    Plugin(Manner, &'static PluginPath),
 }
 
 impl WalkerChoice {
@@ -50,20 +33,33 @@ impl WalkerChoice {
             "agct" => Some(WalkerChoice::Agct),
             "reference" => Some(WalkerChoice::Reference),
             RequestStackTrace::NAME => Some(WalkerChoice::Request),
-            _ => match name.strip_prefix(PluginPath::PREFIX) {
-                Some(path) => {
+            _ => match Manner::of(name) {
+                Some((manner, path)) => {
                     let path = path.parse()?;
-                    Some(WalkerChoice::Plugin(Box::leak(Box::new(path))))
+                    Some(WalkerChoice::Plugin(manner, Box::leak(Box::new(path))))
                 }
                 None => RemoteMode::from_name(name).map(WalkerChoice::Remote),
             },
         })
     }
 
+    /// What messages call it, if it walks threads from another one.
+    pub(crate) fn remote(self) -> Option<&'static str> {
+        match self {
+            WalkerChoice::Remote(mode) => Some(mode.name()),
+            WalkerChoice::Plugin(Manner::Held, _) => Some("plugin-remote"),
+            WalkerChoice::Plugin(Manner::Running, _) => Some("plugin-remote-running"),
+            WalkerChoice::Plugin(Manner::Own, _)
+            | WalkerChoice::Agct
+            | WalkerChoice::Reference
+            | WalkerChoice::Request => None,
+        }
+    }
+
     /// The library, opened, if the walker is in one.
     pub(crate) fn library(self) -> Result<Option<Library>, PluginError> {
         match self {
-            WalkerChoice::Plugin(path) => Library::open(path).map(Some),
+            WalkerChoice::Plugin(_, path) => Library::open(path).map(Some),
             WalkerChoice::Agct
             | WalkerChoice::Reference
             | WalkerChoice::Remote(_)
@@ -72,21 +68,37 @@ impl WalkerChoice {
     }
 
     /// The walkers of its record, in a JVM of that version. The first one is the code under test.
-    pub(crate) fn recorded(self, version: &str, library: Option<&Library>) -> Vec<WalkerInfo> {
+    ///
+    /// # Errors
+    /// The library cannot walk as it shall.
+    pub(crate) fn recorded(
+        self,
+        version: &str,
+        library: Option<&Library>,
+    ) -> Result<Vec<WalkerInfo>, PluginError> {
         let walker = |name: &str, generation| WalkerInfo {
             name: name.to_owned(),
             generation,
             version: version.to_owned(),
         };
         let agct = walker("agct", Generation::Agct);
-        if let Some(library) = library {
-            return vec![WalkerInfo {
-                version: library.version().to_owned(),
-                ..walker(library.name(), library.generation())
-            }];
-        }
-        match self {
-            WalkerChoice::Agct | WalkerChoice::Plugin(_) => vec![agct],
+        Ok(match self {
+            WalkerChoice::Plugin(manner, _) => {
+                let Some(library) = library else {
+                    return Ok(Vec::new());
+                };
+                let named = |manner| {
+                    Ok(WalkerInfo {
+                        version: library.version().to_owned(),
+                        ..walker(&library.name_as(manner)?, library.generation())
+                    })
+                };
+                match manner {
+                    Manner::Own => vec![named(manner)?],
+                    Manner::Held | Manner::Running => vec![named(manner)?, named(Manner::Own)?],
+                }
+            }
+            WalkerChoice::Agct => vec![agct],
             WalkerChoice::Reference => vec![walker("reference", Generation::Reference)],
             // The second one is what handlers walk with.
             WalkerChoice::Remote(mode) => vec![walker(mode.name(), Generation::Agct), agct],
@@ -96,19 +108,6 @@ impl WalkerChoice {
                     Generation::RequestStackTrace,
                 )]
             }
-        }
+        })
     }
-}
-
-/// As JVMTI declares extension functions.
-type ExtensionFunction = unsafe extern "C" fn(*mut jvmtiEnv, ...) -> jvmtiError;
-
-/// The walker that asks with RequestStackTrace.
-pub(crate) fn requester(jvmti: Jvmti) -> Result<RequestStackTrace, NoRequest> {
-    let found = jvmti.extension_function(RequestStackTrace::FUNCTION)?;
-    let function = found.ok_or(NoRequest::NotThere)?.function;
-    // SAFETY: both begin with a pointer, take more behind it and return a 32-bit error.
-    let function = unsafe { std::mem::transmute::<ExtensionFunction, ExtensionCall>(function) };
-    // SAFETY: this JVM's own, as JVMTI shows it; environment and function stay.
-    Ok(unsafe { RequestStackTrace::new(function, jvmti.raw().cast()) })
 }

@@ -91,10 +91,13 @@ pub(crate) fn remove_current() {
     if let Some(running) = running.as_mut() {
         running.stop_clocks(thread);
         running.account(thread);
+    }
+    threads::remove(thread);
+    if let Some(running) = running.as_mut() {
+        // Only now no handler adds to them any more; the place is nobody's before the lock is free.
         let ended = running.sums(thread);
         running.ended.add(&ended);
     }
-    threads::remove(thread);
     drop(running);
     remote::await_end_of(thread);
     // Signals that are under way find nobody from here on.

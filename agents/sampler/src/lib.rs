@@ -27,12 +27,12 @@ mod keeper;
 mod lifecycle;
 mod options;
 mod planted;
-mod plugin;
 mod protect;
 #[cfg(test)]
 mod quiet_tests;
 mod remote;
 mod sampler;
+mod sampling;
 mod signals;
 mod summary;
 mod threads;

@@ -15,24 +15,26 @@ use jvmti_bindings::sys::jvmti::{
 };
 use walkfuzz_guard::{Guard, GuardError, GuardOptions, wiped_in_copies};
 use walkfuzz_jvm::check::inspect;
-use walkfuzz_jvm::{HostError, HostJvm, JvmError, Jvmti, Libjvm, java_thread_of};
+use walkfuzz_jvm::{
+    HostError, HostJvm, JvmError, Jvmti, Libjvm, WalkersError, java_thread_of, library_facts,
+};
 use walkfuzz_record::{RecordError, Recorder, code_names};
 use walkfuzz_symbols::Modules;
 use walkfuzz_vmstructs::{LiveMemory, Perturber, ThreadSearch, java_threads};
 use walkfuzz_walkers::{
-    Agct, Library, PluginError, ReferenceError, ReferenceWalker, RemoteError, RemoteFacts,
+    Agct, Library, Manner, PluginError, ReferenceError, ReferenceWalker, RemoteError, RemoteFacts,
 };
 
 use crate::capsules::{self, Surroundings};
-use crate::chosen::{self, NoRequest, WalkerChoice};
+use crate::chosen::WalkerChoice;
 use crate::clock::{self, Clock};
 use crate::control;
 use crate::keeper;
 use crate::options::{OptionError, Options, Wanted};
 use crate::planted::Planted;
-use crate::plugin;
-use crate::remote::{self, RemoteSampling};
-use crate::sampler::{Sampler, Sampling};
+use crate::remote::{self, Outside, RemoteSampling};
+use crate::sampler::Sampler;
+use crate::sampling::Sampling;
 use crate::signals::{self, SignalError};
 use crate::threads::{self, Identity};
 
@@ -70,7 +72,7 @@ pub(crate) enum Refusal {
     #[error("the reference walker cannot walk this JVM: {0}")]
     Reference(#[from] ReferenceError),
     #[error(transparent)]
-    NoRequest(#[from] NoRequest),
+    Walkers(#[from] WalkersError),
     #[error(transparent)]
     Plugin(#[from] PluginError),
 }
@@ -170,10 +172,10 @@ unsafe fn prepare(vm: *mut JavaVM, options: Options) -> Result<(Jvmti, Prepared)
         Some(inspect(&module.path).ok()?.identity)
     });
     if options.walker == WalkerChoice::Request {
-        chosen::requester(jvmti)?;
+        jvmti.requester()?;
     }
     let library = options.walker.library()?;
-    let walkers = options.walker.recorded(&version, library.as_ref());
+    let walkers = options.walker.recorded(&version, library.as_ref())?;
     let record = walkfuzz_record::Options {
         lanes: options.lanes,
         walkers,
@@ -237,44 +239,47 @@ unsafe fn go(jvmti: Jvmti, env: *mut JNIEnv, prepared: Prepared) -> Result<(), R
     let function = prepared.libjvm.symbol(c"AsyncGetCallTrace")?;
     // SAFETY: this JVM's own; ClassLoad is listened to, and the ids are made.
     let agct = unsafe { Agct::new(function) };
+    let mut from_outside = None;
     let walker = match (options.plant, options.walker, prepared.library) {
-        (_, WalkerChoice::Request, _) => {
-            Sampling::Other(Box::leak(Box::new(chosen::requester(jvmti)?)))
-        }
+        (_, WalkerChoice::Request, _) => Sampling::Other(Box::leak(Box::new(jvmti.requester()?))),
         (_, WalkerChoice::Reference, _) => {
             let own = vm.own_java_thread().ok_or(Refusal::NoIdentity)?;
             let modules = Modules::of_this_process().map_err(|_| Refusal::NoIdentity)?;
             let libjvm = modules.by_name("libjvm.so").ok_or(Refusal::NoIdentity)?;
             let symbol = |name: &str| libjvm.address_of(name);
             let env_offset = (env as u64).wrapping_sub(own);
-            Sampling::Other(Box::leak(Box::new(ReferenceWalker::attach(
-                &vm.hotspot,
-                &symbol,
-                env_offset,
-            )?)))
+            let walker = ReferenceWalker::attach(&vm.hotspot, &symbol, env_offset)?;
+            Sampling::Other(Box::leak(Box::new(walker)))
         }
         (_, _, Some(library)) => {
+            let feature = vm.hotspot.version().feature;
+            let mut java_vm: *mut JavaVM = std::ptr::null_mut();
             // SAFETY: the calling thread's.
-            let facts = unsafe { plugin::facts(jvmti, env, &vm, function)? };
-            Sampling::Other(Box::leak(Box::new(library.start(&facts)?)))
+            let facts = unsafe {
+                ((**env).GetJavaVM)(env, &raw mut java_vm);
+                library_facts(java_vm, feature, function, vm.facts.code.clone())?
+            };
+            let plugin = library.start(&facts)?;
+            if let WalkerChoice::Plugin(manner @ (Manner::Held | Manner::Running), _) =
+                options.walker
+            {
+                let walker = plugin.remote(manner);
+                from_outside = walker.map(|walker| Outside::Library { walker, manner });
+            }
+            Sampling::Other(Box::leak(Box::new(plugin)))
         }
         (Some(plant), _, None) => Sampling::Other(Box::leak(Box::new(Planted::new(agct, plant)))),
         (None, _, None) => Sampling::Agct(agct),
     };
-    let remote = match options.walker {
-        WalkerChoice::Agct
-        | WalkerChoice::Reference
-        | WalkerChoice::Request
-        | WalkerChoice::Plugin(_) => None,
-        WalkerChoice::Remote(mode) => {
-            let threads = ThreadSearch::new(vm.hotspot.threads());
-            let own = vm.own_java_thread().ok_or(Refusal::NoIdentity)?;
-            // SAFETY: this JVM's own function; a thread in JVMTI's callback is in native code.
-            let facts = unsafe { RemoteFacts::find(function, env.cast(), own, threads)? };
-            let hz = prepared.recorder.tick_hz();
-            Some(RemoteSampling::new(facts, mode, hz))
-        }
-    };
+    if let WalkerChoice::Remote(mode) = options.walker {
+        let threads = ThreadSearch::new(vm.hotspot.threads());
+        let own = vm.own_java_thread().ok_or(Refusal::NoIdentity)?;
+        // SAFETY: this JVM's own function; a thread in JVMTI's callback is in native code.
+        let facts = unsafe { RemoteFacts::find(function, env.cast(), own, threads)? };
+        from_outside = Some(Outside::agct(facts, mode));
+    }
+    let remote =
+        from_outside.map(|outside| RemoteSampling::new(outside, prepared.recorder.tick_hz()));
     let perturber = (options.perturb > 0).then(|| Perturber::new(options.seed));
     let sampler = Sampler::new(
         options,

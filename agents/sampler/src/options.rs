@@ -170,7 +170,7 @@ impl Wanted {
         if options.walker == WalkerChoice::Reference && !options.guard {
             return Err(OptionError::Unguarded);
         }
-        if let WalkerChoice::Remote(mode) = options.walker {
+        if let Some(walker) = options.walker.remote() {
             let unfit = [
                 ("guard=off", !options.guard),
                 ("steps", options.steps != 0),
@@ -178,7 +178,7 @@ impl Wanted {
                 ("plant", options.plant.is_some()),
             ];
             if let Some((key, _)) = unfit.into_iter().find(|(_, given)| *given) {
-                return Err(OptionError::Unfit(mode.name(), key));
+                return Err(OptionError::Unfit(walker, key));
             }
         }
         Ok(Wanted::Sample(Box::new(options)))

@@ -12,6 +12,7 @@
 
 mod counts;
 mod desk;
+mod outside;
 mod spread;
 
 use std::sync::atomic::{AtomicBool, Ordering::*};
@@ -25,10 +26,7 @@ use walkfuzz_guard::{
     with_signals_blocked,
 };
 use walkfuzz_record::{Contradiction, Counter, Lane, WalkOutcome, WalkerId};
-use walkfuzz_walkers::{
-    Ended, Frame, Remote, RemoteFacts, RemoteMode, Start, ThreadHandle, Walker as _, contradiction,
-    ticks, walk_guarded,
-};
+use walkfuzz_walkers::{Ended, Frame, Start, ThreadHandle, contradiction, ticks, walk_guarded};
 
 use crate::protect::HANG;
 use crate::sampler::{Sampler, Tools, WALKER};
@@ -38,6 +36,7 @@ use counts::{Counts, Pair};
 use desk::{Desk, Patience};
 
 pub(crate) use counts::RemoteSummary;
+pub(crate) use outside::Outside;
 
 /// The second walker of the record: the handler's own walks.
 const COMPARED: WalkerId = WalkerId(1);
@@ -54,8 +53,7 @@ static WALKING: Mutex<Vec<&'static RemoteSampling>> = Mutex::new(Vec::new());
 
 /// See the module.
 pub(crate) struct RemoteSampling {
-    walker: Remote,
-    facts: RemoteFacts,
+    outside: Outside,
     desk: Desk<Paper>,
     counts: Counts,
     /// The walking thread shall go on.
@@ -80,7 +78,7 @@ struct Paper {
 unsafe impl Send for Paper {}
 
 impl RemoteSampling {
-    pub(crate) fn new(facts: RemoteFacts, mode: RemoteMode, tick_hz: u64) -> Self {
+    pub(crate) fn new(outside: Outside, tick_hz: u64) -> Self {
         let paper = Paper {
             tools: Tools::new(),
             own: None,
@@ -92,8 +90,7 @@ impl RemoteSampling {
             kind: BlobKind::Outside,
         };
         Self {
-            walker: Remote::new(facts, mode),
-            facts,
+            outside,
             desk: Desk::new(paper),
             counts: Counts::new(),
             wanted: AtomicBool::new(true),
@@ -136,7 +133,7 @@ impl RemoteSampling {
             self.counts.busy.fetch_add(1, Relaxed);
             return 0;
         }
-        if self.walker.mode().holds() {
+        if self.outside.holds() {
             match self.desk.wait(self.in_ticks(PATIENCE)) {
                 Patience::Walked => self.counts.held.note(ticks().wrapping_sub(offered)),
                 Patience::TakenBack => {
@@ -179,8 +176,7 @@ impl RemoteSampling {
     }
 
     pub(crate) fn summary(&self) -> RemoteSummary {
-        let (key, mark) = (self.facts.needs_key(), self.facts.knows_mark());
-        self.counts.summary(&self.walker, key, mark, self.tick_hz)
+        self.counts.summary(&self.outside, self.tick_hz)
     }
 
     fn in_ticks(&self, time: Duration) -> u64 {
@@ -216,7 +212,7 @@ impl RemoteSampling {
             let Some(made) = made else {
                 continue;
             };
-            let stayed = self.desk.done(self.walker.mode().holds());
+            let stayed = self.desk.done(self.outside.holds());
             if let Some(made) = made {
                 self.settle(made, stayed);
             }
@@ -235,21 +231,19 @@ impl RemoteSampling {
         let context = (&raw mut *paper.tools.scratch).cast();
         let depth = sampler.options.depth;
         let start = Start::Context(context);
-        let call = self
-            .walker
-            .prepare(&mut tools.trace, depth, paper.thread, start)?;
+        let walker = self.outside.walker();
+        let call = walker.prepare(&mut tools.trace, depth, paper.thread, start)?;
         let Some((lane, _)) = sampler.claim(own_tid) else {
             sampler.drops.fetch_add(1, Relaxed);
             return None;
         };
         let registers = &paper.registers;
         lane.begin_walk(0, WALKER, registers, registers, paper.kind);
-        if !self.walker.mode().holds() {
+        if !self.outside.holds() {
             lane.mark_perturbed();
         }
         // SAFETY: this thread's slot and the walker's own call; the walked thread is held, or its end waits for this.
-        let walked =
-            unsafe { walk_guarded(slot, &self.walker, &call, &tools.trace, &mut tools.fault) };
+        let walked = unsafe { walk_guarded(slot, walker, &call, &tools.trace, &mut tools.fault) };
         let pair = paper.own.zip(returned(walked.ended)).map(|(own, outside)| {
             let count = |code| usize::try_from(code).unwrap_or(0);
             let inside = paper.tools.trace.frames(count(own));
@@ -280,7 +274,7 @@ impl RemoteSampling {
                 let pair = compared.pair;
                 self.counts.pair(pair, compared.own, compared.outside);
                 // Of a thread that runs on, a code says that the walk was given up: nobody takes it for an answer.
-                let holds = self.walker.mode().holds();
+                let holds = self.outside.holds();
                 if pair == Pair::OtherFrames || (pair == Pair::OtherCode && holds) {
                     outcome = WalkOutcome::WrongFrames(compared.contradiction);
                 }

@@ -3,21 +3,21 @@
 //! Contract: [`Sampler::current`] and [`Sampler::sample`] are for handlers: no allocation, lock, formatting, thread-local storage or panic.
 
 use std::cell::UnsafeCell;
-use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering::*};
+use std::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering::*, fence};
 
 use libc::ucontext_t;
 use walkfuzz_context::{Address, BlobKind, Registers};
 use walkfuzz_guard::{Fault, GuardSlot, read_registers};
 use walkfuzz_jvm::HostFacts;
-use walkfuzz_record::{Code, Counter, Generation, Lane, Recorder, WalkOutcome, WalkerId};
+use walkfuzz_record::{Counter, Lane, Recorder, WalkOutcome, WalkerId};
 use walkfuzz_vmstructs::{CodeMap, Perturber};
-use walkfuzz_walkers::{
-    Agct, Call, Start, ThreadHandle, TraceBuffer, Walked, Walker, walk_bare, walk_guarded,
-};
+use walkfuzz_walkers::{Start, TraceBuffer, Walked, Walker as _, walk_bare, walk_guarded};
 
 use crate::capsules;
+use crate::clock::Clock;
 use crate::options::Options;
 use crate::remote::RemoteSampling;
+use crate::sampling::Sampling;
 use crate::threads::Thread;
 use crate::timing::Timing;
 
@@ -52,53 +52,6 @@ pub(crate) struct Sampler {
     pub(crate) turned_away: AtomicU64,
     /// Nobody replaced our handlers yet.
     pub(crate) handlers_kept: AtomicBool,
-}
-
-/// What samples are walked with.
-///
-/// AsyncGetCallTrace is known by its type, so that what stands around it is part of the handler: after a signal each indirect call
-/// is one that the core has not predicted.
-pub(crate) enum Sampling {
-    Agct(Agct),
-    Other(&'static dyn Walker),
-}
-
-impl Walker for Sampling {
-    fn name(&self) -> &'static str {
-        match self {
-            Sampling::Agct(walker) => walker.name(),
-            Sampling::Other(walker) => walker.name(),
-        }
-    }
-
-    fn generation(&self) -> Generation {
-        match self {
-            Sampling::Agct(walker) => walker.generation(),
-            Sampling::Other(walker) => walker.generation(),
-        }
-    }
-
-    #[inline]
-    fn prepare(
-        &self,
-        trace: &mut TraceBuffer,
-        depth: i32,
-        thread: ThreadHandle,
-        start: Start,
-    ) -> Option<Call> {
-        match self {
-            Sampling::Agct(walker) => walker.prepare(trace, depth, thread, start),
-            Sampling::Other(walker) => walker.prepare(trace, depth, thread, start),
-        }
-    }
-
-    #[inline]
-    fn finish(&self, trace: &TraceBuffer) -> Code {
-        match self {
-            Sampling::Agct(walker) => walker.finish(trace),
-            Sampling::Other(walker) => walker.finish(trace),
-        }
-    }
 }
 
 /// What a walk is made with. Belongs to who holds the lane of its number.
@@ -139,8 +92,8 @@ pub(crate) struct Sampled {
 /// What brought a handler.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Cause {
-    /// A clock.
-    Sample,
+    /// This clock.
+    Sample(Clock),
     /// A single step, of that number.
     Step(u32),
 }
@@ -189,7 +142,22 @@ impl Sampler {
 
     /// Handlers find nothing from now on.
     pub(crate) fn retire() {
-        CURRENT.store(std::ptr::null_mut(), Release);
+        CURRENT.store(std::ptr::null_mut(), SeqCst);
+        // A handler has its lane before it looks here again: who looks at the lanes from now on sees it, or it sees this.
+        fence(SeqCst);
+    }
+
+    /// Whether this one has not been retired, for who has a lane already.
+    #[inline]
+    fn goes_on(&self) -> bool {
+        std::ptr::eq(CURRENT.load(SeqCst), self)
+    }
+
+    /// A sample that finds no place.
+    #[cold]
+    fn miss(&self, thread: &Thread, cause: Cause, overrun: u64) {
+        count(thread, cause, overrun);
+        self.drops.fetch_add(1, Relaxed);
     }
 
     /// Whether this one goes on.
@@ -261,7 +229,7 @@ impl Sampler {
             match crate::protect::slot_of(thread) {
                 Some(slot) => Some(slot),
                 None => {
-                    self.drops.fetch_add(1, Relaxed);
+                    self.miss(thread, cause, overrun);
                     return sampled;
                 }
             }
@@ -269,13 +237,19 @@ impl Sampler {
             None
         };
         let Some((lane, bench)) = self.claim(thread.tid.load(Relaxed).cast_unsigned()) else {
-            self.drops.fetch_add(1, Relaxed);
+            self.miss(thread, cause, overrun);
             return sampled;
         };
+        // Who comes after the end was not seen at work, and must not change sums that are made.
+        if !self.goes_on() {
+            lane.release();
+            return sampled;
+        }
+        count(thread, cause, overrun);
         // SAFETY: the lane is ours, so the bench is.
         let tools = unsafe { &mut *bench.0.get() };
         let index = match cause {
-            Cause::Sample => {
+            Cause::Sample(_) => {
                 lane.add(Counter::Samples, 1);
                 lane.add(Counter::Coalesced, overrun);
                 0
@@ -304,7 +278,7 @@ impl Sampler {
         sampled.walking += walked.map_or(0, |walked| walked.ticks);
         if let Some(perturber) = &self.perturber
             && sampled.in_java
-            && cause == Cause::Sample
+            && matches!(cause, Cause::Sample(_))
         {
             perturber.each(
                 &untouched,
@@ -378,5 +352,20 @@ impl Sampler {
             lane.add(Counter::NearMisses, u64::from(walked.near_misses));
         }
         Some(walked)
+    }
+}
+
+/// Counts a sample that a clock delivered; in the thread's own handler.
+#[inline]
+fn count(thread: &Thread, cause: Cause, overrun: u64) {
+    let Cause::Sample(clock) = cause else {
+        return;
+    };
+    let add = |word: &AtomicU64, more: u64| {
+        word.store(word.load(Relaxed).wrapping_add(more), Relaxed);
+    };
+    add(&thread.samples[clock as usize], 1);
+    if overrun != 0 {
+        add(&thread.coalesced[clock as usize], overrun);
     }
 }

@@ -154,14 +154,10 @@ pub(crate) unsafe extern "C" fn on_sample(
     }
     // SAFETY: the kernel's.
     let overrun = unsafe { arch::overrun(info) };
-    count(&thread.samples[clock as usize], 1);
-    if overrun != 0 {
-        count(&thread.coalesced[clock as usize], overrun);
-    }
     let context = context.cast::<ucontext_t>();
     // SAFETY: the kernel's context of this thread.
     unsafe {
-        let sampled = sampler.sample(thread, context, Cause::Sample, overrun);
+        let sampled = sampler.sample(thread, context, Cause::Sample(clock), overrun);
         if sampled.in_java {
             thread.still.store(0, Relaxed);
             if sampler.options.steps != 0
@@ -244,10 +240,4 @@ unsafe fn step(thread: &'static Thread, context: *mut ucontext_t) -> u32 {
     };
     thread.steps_left.store(left, Relaxed);
     left
-}
-
-/// One writer: no locked instruction.
-#[inline]
-fn count(word: &std::sync::atomic::AtomicU64, more: u64) {
-    word.store(word.load(Relaxed).wrapping_add(more), Relaxed);
 }

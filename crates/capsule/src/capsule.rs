@@ -9,6 +9,7 @@ use walkfuzz_guard::SafeFetchSite;
 
 use crate::arch;
 use crate::format::{hexadecimal, limits};
+use crate::opinion::Opinion;
 
 /// Version of the facts; raised when an old reader would misunderstand.
 pub const VERSION: u32 = 1;
@@ -329,6 +330,8 @@ pub struct Capsule {
     pub layout: Layout,
     /// Pages by address.
     pub pages: BTreeMap<u64, Page>,
+    /// What another walker says of the same context, if one was asked.
+    pub opinion: Option<Opinion>,
 }
 
 impl Capsule {

@@ -124,5 +124,6 @@ pub fn example() -> Capsule {
         facts,
         layout,
         pages,
+        opinion: None,
     }
 }

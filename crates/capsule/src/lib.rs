@@ -25,6 +25,7 @@ mod example;
 mod format;
 #[cfg(target_arch = "x86_64")]
 pub mod in_process;
+mod opinion;
 mod outcome;
 #[cfg(target_arch = "x86_64")]
 pub mod puppet;
@@ -44,7 +45,8 @@ pub use capsule::{
 pub use error::{CaptureError, FormatError, InProcessError, PuppetError, ResidentError};
 pub use example::example;
 pub use format::limits;
-pub use outcome::Ended;
+pub use opinion::{KnownSymbol, Opinion, OpinionFacts, OpinionMemory};
+pub use outcome::{Ended, ReturnedFrame};
 pub use puppet::Puppet;
 #[cfg(not(target_arch = "x86_64"))]
 pub use unsupported::{capture, in_process, puppet, resident};

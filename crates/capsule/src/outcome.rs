@@ -5,6 +5,15 @@ use walkfuzz_context::Address;
 
 use crate::capsule::{FaultOutcome, FramesOutcome, Outcome};
 
+/// A frame that a replayed walk gave.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ReturnedFrame {
+    /// Bytecode index; below 0 a code of the walker's.
+    pub bci: i32,
+    /// `jmethodID`.
+    pub method: u64,
+}
+
 /// How a replayed walk ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]

@@ -5,7 +5,7 @@ pub mod capture {
     use walkfuzz_context::{Address, Registers};
 
     pub use crate::request::{Effort, Keep, KnownFile, Request};
-    use crate::{Capsule, CaptureError, Ended, Facts, PuppetError};
+    use crate::{Capsule, CaptureError, Ended, Facts, PuppetError, ReturnedFrame};
 
     /// A moment's memory, of which there is none.
     pub struct Ground<'a>(&'a Capsule);
@@ -92,6 +92,14 @@ pub mod capture {
             Err(PuppetError::Unsupported)
         }
 
+        /// Has none.
+        ///
+        /// # Errors
+        /// Always [`PuppetError::Unsupported`].
+        pub fn frames(&self) -> Result<Vec<ReturnedFrame>, PuppetError> {
+            Err(PuppetError::Unsupported)
+        }
+
         /// Keeps nothing.
         ///
         /// # Errors
@@ -112,7 +120,7 @@ pub mod capture {
 
 /// See the module of this name on x86_64.
 pub mod puppet {
-    use crate::{Capsule, Ended, PuppetError};
+    use crate::{Capsule, Ended, PuppetError, ReturnedFrame};
 
     /// A capsule in a process, of which there is none.
     #[derive(Debug)]
@@ -132,6 +140,14 @@ pub mod puppet {
         /// # Errors
         /// Always [`PuppetError::Unsupported`].
         pub fn walk(&mut self) -> Result<Ended, PuppetError> {
+            Err(PuppetError::Unsupported)
+        }
+
+        /// Has none.
+        ///
+        /// # Errors
+        /// Always [`PuppetError::Unsupported`].
+        pub fn frames(&self) -> Result<Vec<ReturnedFrame>, PuppetError> {
             Err(PuppetError::Unsupported)
         }
     }

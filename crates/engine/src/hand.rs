@@ -1,7 +1,8 @@
 //! A thread that makes the walks of held threads for them, as a profiler's sampling thread does.
 //!
 //! The flow on the held thread lays its call down, wakes the hand and waits; the hand makes the call under the guard and wakes the flow. A call that
-//! hangs is ended by the hand's alarm, so that the wait has an end.
+//! hangs is ended by the hand's alarm, so that the wait has an end. Or the flow lays its call down, lets the thread go, and fetches the result when it
+//! holds the next one: then the walked thread runs on.
 //!
 //! Contract: [`Hand::walk`] allocates and locks nothing. One flow uses it at a time. It is not there in a forked copy: walks of copies are made on the spot.
 
@@ -42,6 +43,8 @@ struct Errand {
     trace: *const TraceBuffer,
     fault: *mut Fault,
     walked: Option<Walked>,
+    /// Turns that the hand makes before the call.
+    delay: u32,
 }
 
 // SAFETY: `state` gives the errand to the flow or to the hand; what it points to lives until the flow has the result.
@@ -87,6 +90,9 @@ impl Hand {
             self.await_state(ASKED);
             // SAFETY: asked: it is the hand's now.
             if let Some(errand) = unsafe { &mut *self.errand.get() } {
+                for _ in 0..errand.delay {
+                    std::hint::spin_loop();
+                }
                 // SAFETY: the flow waits, so that what it lent lives; the slot is this thread's.
                 errand.walked = Some(unsafe {
                     walk_guarded(
@@ -111,7 +117,25 @@ impl Hand {
         trace: &TraceBuffer,
         fault: &mut Fault,
     ) -> Option<Walked> {
-        // SAFETY: of the reference's lifetime nothing is left when this returns: the errand is taken back.
+        // SAFETY: what is lent is lent until this returns.
+        unsafe { self.lay(walker, call, trace, fault, 0) };
+        self.ask();
+        self.fetch()
+    }
+
+    /// Lays a call down, which `walker` prepared into `trace`; the hand makes so many turns before it makes the call.
+    ///
+    /// # Safety
+    /// [`fetch`](Self::fetch) comes while everything that is lent lives, before another call is laid down.
+    pub(crate) unsafe fn lay(
+        &self,
+        walker: &dyn Walker,
+        call: &Call,
+        trace: &TraceBuffer,
+        fault: &mut Fault,
+        delay: u32,
+    ) {
+        // SAFETY: of the reference's lifetime nothing is left after the fetch: the errand is taken back.
         let walker = unsafe {
             std::mem::transmute::<*const (dyn Walker + '_), *const (dyn Walker + 'static)>(walker)
         };
@@ -121,11 +145,20 @@ impl Hand {
             trace,
             fault,
             walked: None,
+            delay,
         };
         // SAFETY: idle: it is the flow's.
         unsafe { *self.errand.get() = Some(errand) };
+    }
+
+    /// The hand may make the call that lies there.
+    pub(crate) fn ask(&self) {
         self.state.store(ASKED, Release);
         futex::wake_all(&self.state);
+    }
+
+    /// Waits until the call has been made that was asked for.
+    pub(crate) fn fetch(&self) -> Option<Walked> {
         self.await_state(MADE);
         // SAFETY: made: it is the flow's again.
         let errand = unsafe { (*self.errand.get()).take() };

@@ -32,7 +32,7 @@ pub use freeze::{FrozenCopy, FrozenEnd, freeze};
 pub use frozen::Frozen;
 pub use held_stack::{HeldStack, Written};
 pub use live::{Bounds, Counts, Filter, Live, await_turn, worker_started};
-pub use moment::{Elsewhere, Moment};
+pub use moment::{Behind, Elsewhere, Moment};
 pub use shared::Shared;
 pub use snapshots::{SnapshotWalker, Snapshots};
 pub use step::Step;
@@ -72,6 +72,19 @@ impl Request<'_> {
 pub trait Engine {
     /// Stable short name: `live-park`, `step`, `frozen`, `capsule`.
     fn name(&self) -> &'static str;
+
+    /// Lets the held thread go and holds one as `request` says; the one that was let go is walked meanwhile. `None`: nobody was held, or this engine
+    /// lets no thread be walked from others.
+    ///
+    /// # Errors
+    /// As [`visit`](Self::visit).
+    fn let_go(
+        &mut self,
+        _request: &Request<'_>,
+        _behind: Behind<'_>,
+    ) -> Result<Option<Walked>, EngineError> {
+        Ok(None)
+    }
 
     /// Holds a thread as `request` says and shows it to `visitor`.
     ///

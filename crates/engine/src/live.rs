@@ -5,16 +5,19 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use walkfuzz_guard::{Alarm, Guard, TrapScope, has_trap_flag, register_thread, set_trap_hook};
-use walkfuzz_walkers::ThreadHandle;
+use walkfuzz_walkers::{ThreadHandle, Walked};
 
 use crate::baton::{BATON, EVERYBODY, Intent, NOBODY, Place, WORKERS, on_sample, on_trap};
 use crate::error::EngineError;
 use crate::hand::Hand;
-use crate::moment::Moment;
+use crate::moment::{Behind, Moment};
 use crate::worker::{Worker, cpu_nanoseconds, sampling_timer};
 use crate::{Engine, Request, rseq, tls};
 
 const IDLE_STACK: usize = 64 * 1024;
+
+/// How long a thread has gone on when it is walked, at most, in turns of a loop: some tens of microseconds.
+const MOST_TURNS: u32 = 1 << 11;
 
 /// What a sample must satisfy to be held, from the JVM's own tables.
 #[derive(Clone, Debug)]
@@ -112,6 +115,9 @@ pub struct Live {
     steps: u64,
     home: i32,
     cpu_at_start: u64,
+    /// Who makes a walk when the flow moves next, and what came of the last such walk.
+    asked: Option<&'static Hand>,
+    fetched: Option<Walked>,
 }
 
 impl Live {
@@ -170,6 +176,8 @@ impl Live {
             // SAFETY: gettid has no preconditions.
             home: unsafe { libc::gettid() },
             cpu_at_start: 0,
+            asked: None,
+            fetched: None,
         })
     }
 
@@ -246,6 +254,22 @@ impl Live {
         })
     }
 
+    /// Moves to where `request` wants it.
+    fn sample_as(&mut self, request: &Request) -> Result<(), EngineError> {
+        self.sample(request.worker, request.kind)?;
+        for _ in 0..request.steps {
+            if !has_trap_flag() {
+                break;
+            }
+            if !self.step()? {
+                self.sample(request.worker, request.kind)?;
+                break;
+            }
+            (request.natural)(&self.moment);
+        }
+        Ok(())
+    }
+
     /// Moves one instruction on. Returns false when the thread has left the code cache.
     pub(crate) fn step(&mut self) -> Result<bool, EngineError> {
         if !has_trap_flag() {
@@ -264,8 +288,16 @@ impl Live {
             let _ = worker.alarm.disarm();
         }
         self.held = false;
+        if let Some(asked) = self.asked {
+            asked.ask();
+        }
         // SAFETY: `self` is used by the one flow only (install is called once, and the engine is neither Sync nor Clone).
-        match unsafe { BATON.travel(intent, self.idle_top) } {
+        let place = unsafe { BATON.travel(intent, self.idle_top) };
+        // Before anything of the moment changes, whose context the walk began from.
+        if let Some(asked) = self.asked.take() {
+            self.fetched = asked.fetch();
+        }
+        match place {
             Place::Home { gave_up: false } => Ok(()),
             Place::Home { gave_up: true } => Err(EngineError::NoSample),
             Place::Parked { worker, context } => {
@@ -296,21 +328,35 @@ impl Engine for Live {
         visitor: &mut dyn FnMut(&mut Moment),
     ) -> Result<(), EngineError> {
         if !self.held || request.fresh || self.spent() {
-            self.sample(request.worker, request.kind)?;
-            for _ in 0..request.steps {
-                if !has_trap_flag() {
-                    break;
-                }
-                if !self.step()? {
-                    self.sample(request.worker, request.kind)?;
-                    break;
-                }
-                (request.natural)(&self.moment);
-            }
+            self.sample_as(request)?;
         }
         self.visits += 1;
         visitor(&mut self.moment);
         Ok(())
+    }
+
+    fn let_go(
+        &mut self,
+        request: &Request<'_>,
+        behind: Behind<'_>,
+    ) -> Result<Option<Walked>, EngineError> {
+        let Some(hand) = self.moment.hand.filter(|_| self.held) else {
+            return Ok(None);
+        };
+        let untouched = self.moment.untouched;
+        let (walker, depth) = (behind.walker, behind.depth);
+        let prepared = self.moment.prepare(walker, &untouched, depth, behind.trace);
+        let Some(call) = prepared else {
+            return Ok(None);
+        };
+        (behind.begin)(&self.moment);
+        let delay = (self.random >> 20) as u32 % MOST_TURNS;
+        // SAFETY: the next move of the flow fetches it, which is below.
+        unsafe { hand.lay(walker, &call, behind.trace, behind.fault, delay) };
+        self.asked = Some(hand);
+        self.fetched = None;
+        self.sample_as(request)?;
+        Ok(self.fetched.take())
     }
 
     fn moments(&self) -> u64 {

@@ -21,6 +21,20 @@ pub trait Elsewhere {
     ) -> Option<Walked>;
 }
 
+/// A walk of the held thread from the registers that it has, made by another thread while it runs on to where it is held next.
+pub struct Behind<'a> {
+    /// The code under test, which walks threads from others.
+    pub walker: &'a dyn Walker,
+    /// As many frames as are asked for.
+    pub depth: i32,
+    /// Where the frames go.
+    pub trace: &'a mut TraceBuffer,
+    /// Where a fault goes.
+    pub fault: &'a mut Fault,
+    /// Sees the moment before its thread is let go, if it is.
+    pub begin: &'a dyn Fn(&Moment),
+}
+
 /// A held context: the registers of a thread that does not move until the moment is left.
 pub struct Moment {
     /// The registers as the kernel delivered them.

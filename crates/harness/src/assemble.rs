@@ -5,7 +5,6 @@ use std::path::Path;
 use jiff::Timestamp;
 use walkfuzz_context::codec::perturbation_to_bytes;
 use walkfuzz_context::{Arch, Batch, DepthLimit, Grade, Perturbation, Registers, Tier, Witness};
-use walkfuzz_engine::Moment;
 use walkfuzz_record::finding::{
     FaultSite, FindingBlob, FindingCapsule, FindingInput, FindingOutcome, FindingRegisters,
     KnownMatch, Portability, Reliability, hex, hex_bytes,
@@ -35,7 +34,9 @@ pub(crate) struct Parts<'a> {
     pub(crate) engine: EngineKind,
     pub(crate) suspect: &'a Suspect,
     pub(crate) batch: &'a Batch,
-    pub(crate) moment: &'a Moment,
+    /// As the kernel delivered them.
+    pub(crate) untouched: &'a Registers,
+    pub(crate) worker: usize,
     pub(crate) after: &'a Registers,
     pub(crate) tier: Tier,
     pub(crate) witness: Witness,
@@ -46,7 +47,6 @@ pub(crate) struct Parts<'a> {
 pub(crate) fn finding(parts: &Parts<'_>) -> Finding {
     let Parts {
         suspect,
-        moment,
         world,
         facts,
         ..
@@ -88,14 +88,14 @@ pub(crate) fn finding(parts: &Parts<'_>) -> Finding {
                 version: String::new(),
             }),
         outcome: outcome(&suspect.outcome),
-        registers: FindingRegisters::new(&moment.untouched, parts.after),
+        registers: FindingRegisters::new(parts.untouched, parts.after),
         site,
         blob: code_at(world, pc),
         moment: None,
         input: FindingInput::default(),
         capsule: FindingCapsule::default(),
         engine: parts.engine.name().to_owned(),
-        thread: moment.worker as u32,
+        thread: parts.worker as u32,
         reliability: Reliability::default(),
         live: Vec::new(),
         first_seen: now,

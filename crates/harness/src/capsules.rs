@@ -4,7 +4,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use walkfuzz_capsule::capture::{Ground, Keep, KnownFile, Request};
-use walkfuzz_capsule::{Capsule, Outcome, SafeFetch};
+use walkfuzz_capsule::{Capsule, Opinion, Outcome, SafeFetch};
 use walkfuzz_context::{Address, Pc, Registers};
 use walkfuzz_engine::{FrozenEnd, Moment, Shared, freeze};
 use walkfuzz_guard::Fault;
@@ -64,17 +64,18 @@ impl End<'_> {
     }
 }
 
-/// Keeps the walk of `ground` that came to `end` here in the folder of `result`, which is the run folder.
+/// Keeps the walk of `ground` that came to `end` here, and what another walker says of it, in the folder of `result`, which is the run folder.
 pub(crate) fn of_walk(
     ground: Result<&mut Ground<'_>, String>,
     keep: &Keep,
     end: &End<'_>,
+    opinion: Option<Opinion>,
     result: &Path,
 ) -> (FindingCapsule, Option<Capsule>) {
     let name = format!("capsules/{}.wfcap", Finding::id_of(&keep.signature));
     let same = |outcome: &Outcome| end.is(outcome);
     let path = result.with_file_name(&name);
-    match ground.and_then(|ground| keep_of(ground, keep, same, &path)) {
+    match ground.and_then(|ground| keep_of(ground, keep, same, opinion, &path)) {
         Ok(capsule) => {
             let kept = FindingCapsule {
                 path: Some(name),
@@ -165,7 +166,7 @@ fn keep_here(
             .push(begin..begin + size_of::<TraceBuffer>() as u64);
     }
     let mut ground = ground(moment, world, walker, wanted, &mut trace)?;
-    keep_of(&mut ground, &keep, accept, path).map(|_| ())
+    keep_of(&mut ground, &keep, accept, None, path).map(|_| ())
 }
 
 /// The memory of `moment`, verified by the walk that is wanted. The calling process is a copy: it is forked twice.
@@ -197,10 +198,12 @@ fn keep_of(
     ground: &mut Ground<'_>,
     keep: &Keep,
     accept: impl Fn(&Outcome) -> Result<(), String>,
+    opinion: Option<Opinion>,
     path: &Path,
 ) -> Result<Capsule, String> {
     let (mut capsule, _effort) = ground.capsule(keep).map_err(|error| error.to_string())?;
     accept(&capsule.facts.expected)?;
+    capsule.opinion = opinion;
     if !keep.whole.is_empty() {
         capsule.refer(|file| (file.name == LIBJVM).then(|| file.path.clone().into()));
     }

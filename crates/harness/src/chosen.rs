@@ -2,7 +2,9 @@
 
 use walkfuzz_record::Generation;
 use walkfuzz_triage::Signature;
-use walkfuzz_walkers::{Explainer, Library, Methods, PluginPath, RemoteMode, Walker};
+use walkfuzz_walkers::{
+    Explainer, Library, Methods, PluginPath, RemoteMode, RequestStackTrace, Walker,
+};
 
 use crate::error::HarnessError;
 use crate::oracle::Oracle;
@@ -25,18 +27,23 @@ pub enum WalkerChoice {
     Agct,
     /// walkfuzz's own walker over HotSpot's tables.
     Reference,
-    /// AsyncGetCallTrace from another thread, of contexts as of threads that run on.
-    RemoteRunning,
+    /// AsyncGetCallTrace from another thread.
+    Remote(RemoteMode),
+    /// JVMTI's extension function RequestStackTrace.
+    Request,
     /// The walker of a library.
     Plugin(&'static PluginPath),
 }
 
 impl WalkerChoice {
     /// Those of walkfuzz's own, the default first.
-    pub const ALL: [WalkerChoice; 3] = [
+    pub const ALL: [WalkerChoice; 6] = [
         WalkerChoice::Agct,
         WalkerChoice::Reference,
-        WalkerChoice::RemoteRunning,
+        WalkerChoice::Remote(RemoteMode::Env),
+        WalkerChoice::Remote(RemoteMode::Tid),
+        WalkerChoice::Remote(RemoteMode::Running),
+        WalkerChoice::Request,
     ];
 
     /// As the environment, records and findings say it; a library's walker has a name of its own once it is loaded.
@@ -46,7 +53,8 @@ impl WalkerChoice {
             WalkerChoice::Agct => "agct",
             WalkerChoice::Reference => "reference",
             WalkerChoice::Plugin(_) => "plugin",
-            WalkerChoice::RemoteRunning => RemoteMode::Running.name(),
+            WalkerChoice::Remote(mode) => mode.name(),
+            WalkerChoice::Request => RequestStackTrace::NAME,
         }
     }
 
@@ -73,15 +81,27 @@ impl WalkerChoice {
     /// The names, for people.
     #[must_use]
     pub fn names() -> String {
-        let own = Self::ALL.map(Self::name).join(", ");
-        format!("{own} or a library, PATH/LIB.so or PATH/LIB.so@sha256:HEX")
+        names_of(|_| true)
+    }
+
+    /// The names of those that can judge another one, for people.
+    #[must_use]
+    pub fn judges() -> String {
+        names_of(Self::can_judge)
+    }
+
+    /// Whether its frames can be held against another's: it has some, and walks the thread that it is called on.
+    #[must_use]
+    pub fn can_judge(self) -> bool {
+        !matches!(self, WalkerChoice::Remote(_) | WalkerChoice::Request)
     }
 
     /// Whose codes it speaks.
     #[must_use]
     pub const fn generation(self) -> Generation {
         match self {
-            WalkerChoice::Agct | WalkerChoice::RemoteRunning => Generation::Agct,
+            WalkerChoice::Agct | WalkerChoice::Remote(_) => Generation::Agct,
+            WalkerChoice::Request => Generation::RequestStackTrace,
             WalkerChoice::Reference => Generation::Reference,
             WalkerChoice::Plugin(_) => Generation::Plugin,
         }
@@ -98,7 +118,8 @@ impl WalkerChoice {
             WalkerChoice::Plugin(path) => {
                 Box::new(plugin::load(path, &subject.jvm, &subject.world)?)
             }
-            WalkerChoice::RemoteRunning => {
+            WalkerChoice::Request => Box::new(plugin::requester(&subject.jvm)?),
+            WalkerChoice::Remote(_) => {
                 return Err(HarnessError::Variable {
                     name: WALKER,
                     value: self.name().to_owned(),
@@ -110,6 +131,18 @@ impl WalkerChoice {
     }
 }
 
+fn names_of(wanted: impl Fn(WalkerChoice) -> bool) -> String {
+    let own: Vec<&str> = WalkerChoice::ALL
+        .into_iter()
+        .filter(|walker| wanted(*walker))
+        .map(WalkerChoice::name)
+        .collect();
+    format!(
+        "{} or a library, PATH/LIB.so or PATH/LIB.so@sha256:HEX",
+        own.join(", ")
+    )
+}
+
 /// Says before anything is made for a session whether these can walk, as far as that is known without a JVM: libraries have walkers, and two walkers
 /// whose frames are compared both give method ids.
 ///
@@ -119,6 +152,20 @@ pub(crate) fn check(
     walker: WalkerChoice,
     oracle: Option<WalkerChoice>,
 ) -> Result<(), HarnessError> {
+    if let Some(oracle) = oracle.filter(|oracle| !oracle.can_judge()) {
+        return Err(HarnessError::Variable {
+            name: ORACLE,
+            value: oracle.name().to_owned(),
+            wanted: format!("{NO_ORACLE}, {}", WalkerChoice::judges()),
+        });
+    }
+    if oracle.is_some() && walker == WalkerChoice::Request {
+        return Err(HarnessError::Variable {
+            name: ORACLE,
+            value: oracle.map_or(NO_ORACLE, WalkerChoice::name).to_owned(),
+            wanted: format!("{NO_ORACLE}: {} gives no frames to judge", walker.name()),
+        });
+    }
     for choice in [Some(walker), oracle].into_iter().flatten() {
         let WalkerChoice::Plugin(path) = choice else {
             continue;
@@ -206,9 +253,7 @@ pub(crate) fn are_known(first: &dyn Walker, second: &dyn Walker) -> bool {
 
 /// Whether it is the JVM's AsyncGetCallTrace itself.
 pub(crate) fn is_agct(walker: &dyn Walker) -> bool {
-    [WalkerChoice::Agct, WalkerChoice::RemoteRunning]
-        .map(WalkerChoice::name)
-        .contains(&walker.name())
+    walker.name() == WalkerChoice::Agct.name() || RemoteMode::from_name(walker.name()).is_some()
 }
 
 /// A walker as the oracle of `judged`.

@@ -46,8 +46,8 @@ pub(crate) fn frames(
     }
 }
 
-/// Puts it into the finding.
-pub(crate) fn tell(finding: &mut Finding, said: FindingContradiction) {
+/// Puts what both walkers say into the finding.
+pub fn tell(finding: &mut Finding, said: FindingContradiction) {
     finding.outcome.detail = Some(sentence(&finding.walker.name, &said));
     finding.outcome.contradiction = Some(said);
 }

@@ -18,6 +18,9 @@ pub enum HarnessError {
     /// The JVM.
     #[error(transparent)]
     Jvm(#[from] walkfuzz_jvm::JvmError),
+    /// What a walker needs of the JVM.
+    #[error(transparent)]
+    Walkers(#[from] walkfuzz_jvm::WalkersError),
     /// A walker from a library.
     #[error(transparent)]
     Plugin(#[from] walkfuzz_walkers::PluginError),
@@ -61,6 +64,9 @@ pub enum HarnessError {
     /// A capsule in which no smaller perturbation can be looked for.
     #[error("cannot be minimised: {0}")]
     NotMinimisable(String),
+    /// A capsule in which another walker cannot be asked.
+    #[error("no second opinion: {0}")]
+    NoOpinion(String),
     /// A snapshot could not be taken, read or shown.
     #[error("no snapshot: {0}")]
     Snapshot(String),

@@ -8,16 +8,18 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use walkfuzz_capsule::Opinion;
 use walkfuzz_capsule::capture::{Ground, Keep};
 use walkfuzz_context::tier::Tier;
 use walkfuzz_context::{Address, Arch, Pc, Perturbation, Registers};
 use walkfuzz_engine::{Ended, FrozenCopy, FrozenEnd, Moment, Shared, freeze};
 use walkfuzz_guard::{keep_stacks, kept_stack, read_word};
-use walkfuzz_record::WalkOutcome;
 use walkfuzz_record::finding::{
     FaultRegister, FindingBlob, FindingCapsule, FindingContradiction, FindingMoment,
     FindingRegisters,
 };
+use walkfuzz_record::{Generation, WalkOutcome};
+use walkfuzz_reference::CheckedMemory;
 use walkfuzz_symbols::{SymbolisedPc, unwind};
 use walkfuzz_vmstructs::Tid;
 use walkfuzz_walkers::{MAX_DEPTH, TraceBuffer, Walker};
@@ -31,6 +33,7 @@ use crate::minimise::minimise;
 use crate::names::Names;
 use crate::natural_states::natural_states;
 use crate::needed;
+use crate::opinion::{self, Asked};
 use crate::oracle::{Given, Judging};
 use crate::watch::Watch;
 use crate::world::World;
@@ -277,7 +280,8 @@ impl Examiner<'_> {
                 whole: Vec::new(),
             };
             let ground = ground.as_mut().map_err(|problem| problem.clone());
-            capsules::of_walk(ground, &keep, &end, result)
+            let opinion = self.opinion(moment, &after, &outcome);
+            capsules::of_walk(ground, &keep, &end, opinion, result)
         } else {
             (FindingCapsule::default(), None)
         };
@@ -356,6 +360,33 @@ impl Examiner<'_> {
             given,
             &expected,
         ))
+    }
+
+    /// What the oracle says of the context that was walked last, for a capsule. Only the reference walker reads nothing but memory.
+    fn opinion(
+        &self,
+        moment: &Moment,
+        after: &Registers,
+        outcome: &WalkOutcome,
+    ) -> Option<Opinion> {
+        let oracle = self.world.oracle.as_ref()?;
+        if oracle.generation() != Generation::Reference {
+            return None;
+        }
+        let given = match outcome {
+            WalkOutcome::WrongFrames(_) => self.trace.frames(self.frames()),
+            _ => &[],
+        };
+        let libjvm = self.world.modules.by_name("libjvm.so")?;
+        let asked = Asked {
+            walker: self.walker.name(),
+            thread: Address(moment.java_thread),
+            registers: after,
+            depth: self.suspect.depth,
+            given,
+        };
+        // What it lacks was said when the session began.
+        opinion::record(CheckedMemory, &|name| libjvm.address_of(name), &asked).ok()
     }
 
     /// The memory of this moment, for walks in a puppet.

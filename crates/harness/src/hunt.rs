@@ -1,5 +1,7 @@
 //! Findings of a session: noticed, examined in frozen copies, tried at other moments, written down.
 
+mod ran_on;
+
 use std::collections::HashMap;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -20,6 +22,8 @@ use crate::settings::EngineKind;
 use crate::walks::{BatchReport, Bench};
 use crate::watch::Watch;
 use crate::world::World;
+
+pub(crate) use ran_on::RanOn;
 
 /// Copies that may examine at the same time: each may use a core and the memory that the JVM changes meanwhile.
 const COPIES: usize = 2;
@@ -62,6 +66,8 @@ struct Case {
     elsewhere: KOfN,
     /// Occurrences that are not written down yet.
     unwritten: u64,
+    /// Its thread ran on while it was walked: no copy has that moment.
+    ran_on: bool,
 }
 
 impl Case {
@@ -268,7 +274,8 @@ impl Hunt {
             engine: self.engine,
             suspect,
             batch: &alone,
-            moment,
+            untouched: &moment.untouched,
+            worker: moment.worker,
             after: &after,
             tier,
             witness: world.witness.witness(class),
@@ -287,6 +294,7 @@ impl Hunt {
             depth: suspect.depth,
             elsewhere: KOfN::new(0, 0),
             unwritten: 0,
+            ran_on: false,
         });
         self.cases.len() - 1
     }
@@ -301,7 +309,8 @@ impl Hunt {
         trace: &mut TraceBuffer,
     ) {
         for case in &mut self.cases {
-            if !matches!(case.stage, Stage::Examined) || case.elsewhere.of >= case.moments() {
+            let done = case.elsewhere.of >= case.moments();
+            if !matches!(case.stage, Stage::Examined) || done || case.ran_on {
                 continue;
             }
             let (registers, _) = bench.perturbed(moment, &case.perturbation);

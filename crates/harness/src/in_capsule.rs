@@ -4,14 +4,15 @@
 //! say. A walk under ptrace costs a hundred times what one in a frozen copy does: where there is a copy, it asks the puppet
 //! only about what it would accept itself.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use walkfuzz_capsule::capture::Ground;
-use walkfuzz_capsule::{Ended, FaultOutcome, Outcome, Perturbed};
+use walkfuzz_capsule::{Capsule, Ended, FaultOutcome, Outcome, Perturbed, PuppetError};
 use walkfuzz_context::{Arch, Edit, Landscape, LandscapeTable, Perturbation, Registers, Tier};
 use walkfuzz_record::{FaultRecord, WalkOutcome};
 
 use crate::minimise::minimise;
+use crate::opinion::{CapsuleOpinion, frames};
 
 /// Candidates that hang cost half a second of CPU time each: after so many of them the search is over.
 const MOST_HANGS: usize = 8;
@@ -23,6 +24,9 @@ pub(crate) const TIER: Tier = Tier::T4;
 /// Walks in the puppet.
 pub(crate) struct Judge<'g, 'm> {
     ground: &'g mut Ground<'m>,
+    /// Who says which frames are wrong.
+    opinion: Option<&'g CapsuleOpinion<'g>>,
+    unneeded: Option<&'g Unneeded>,
     hangs: usize,
     /// Why it cannot walk any more.
     lost: Option<String>,
@@ -32,6 +36,8 @@ impl<'g, 'm> Judge<'g, 'm> {
     pub(crate) fn new(ground: &'g mut Ground<'m>) -> Self {
         Self {
             ground,
+            opinion: None,
+            unneeded: None,
             hangs: 0,
             lost: None,
         }
@@ -39,26 +45,86 @@ impl<'g, 'm> Judge<'g, 'm> {
 
     /// The fault that a walk from `registers` ends with, if it does.
     pub(crate) fn fault(&mut self, registers: &Registers) -> Option<WalkOutcome> {
-        self.whole_fault(registers).map(|fault| in_words(&fault))
+        let end = self.end(registers);
+        end.map(|end| end.in_words)
+            .filter(|outcome| matches!(outcome, WalkOutcome::Fault(_)))
     }
 
-    /// The same with all registers.
-    fn whole_fault(&mut self, registers: &Registers) -> Option<FaultOutcome> {
+    /// How a walk from `registers` ends, if it does.
+    fn end(&mut self, registers: &Registers) -> Option<End> {
         if self.lost.is_some() || self.hangs >= MOST_HANGS {
             return None;
         }
-        match self.ground.walk(registers) {
-            Ok(Ended::Outcome(Outcome::Fault(fault))) => Some(fault),
-            Ok(ended) => {
-                self.hangs += usize::from(ended == Ended::Hang);
-                None
+        let walked = self
+            .unneeded
+            .map_or(*registers, |unneeded| unneeded.zeroed(registers));
+        let ended = self.ground.walk(&walked);
+        self.hangs += usize::from(matches!(ended, Ok(Ended::Hang)));
+        let outcome = match self.kept(ended)? {
+            Ended::Outcome(outcome) => outcome,
+            _ => return None,
+        };
+        let in_words = match &outcome {
+            Outcome::Fault(fault) => in_words(fault),
+            Outcome::Frames(returned) => {
+                let given = self.ground.frames();
+                let given = frames(&self.kept(given)?);
+                let opinion = self.opinion;
+                let found = opinion.and_then(|opinion| opinion.contradiction(registers, &given));
+                // A code is no frames.
+                let count = u32::try_from(returned.frames).unwrap_or(0);
+                found.map_or(WalkOutcome::Frames(count), WalkOutcome::WrongFrames)
             }
-            Err(error) => {
-                self.lost = Some(error.to_string());
-                None
-            }
+        };
+        Some(End { outcome, in_words })
+    }
+
+    /// What there is; else why nothing can be walked any more is remembered.
+    fn kept<T>(&mut self, what: Result<T, PuppetError>) -> Option<T> {
+        what.map_err(|error| self.lost = Some(error.to_string()))
+            .ok()
+    }
+}
+
+/// Registers that a capsule's own walk does not need: they are zeros in its context, as all words are that it does not need, and a walk that met
+/// them would go on to memory that is zeros as well.
+pub(crate) struct Unneeded {
+    /// As the capsule's walk began.
+    captured: Registers,
+    needed: BTreeSet<&'static str>,
+}
+
+impl Unneeded {
+    /// `captured` are the registers that the capsule's walk began with.
+    pub(crate) fn of(capsule: &Capsule, captured: Registers) -> Self {
+        let words = capsule.words();
+        Self {
+            captured,
+            needed: words
+                .filter_map(|(address, _)| capsule.facts.register_at(address))
+                .collect(),
         }
     }
+
+    /// `registers` with zeros in those that are not needed and still hold what they held.
+    pub(crate) fn zeroed(&self, registers: &Registers) -> Registers {
+        let mut walked = *registers;
+        let names = registers.arch.register_names().iter();
+        for ((name, word), captured) in names.zip(&mut walked.words).zip(self.captured.words) {
+            if *word == captured && !self.needed.contains(name) {
+                *word = 0;
+            }
+        }
+        walked
+    }
+}
+
+/// How a walk of the puppet ended.
+struct End {
+    /// To the last register.
+    outcome: Outcome,
+    /// As a session tells it.
+    in_words: WalkOutcome,
 }
 
 /// The smallest perturbation in a capsule, where nobody can tell another tier than `TIER`.
@@ -69,6 +135,10 @@ pub(crate) struct Search<'a> {
     pub(crate) landscape: &'a LandscapeTable,
     /// What has the signature.
     pub(crate) start: &'a Perturbation,
+    /// Who says which frames are wrong.
+    pub(crate) opinion: Option<&'a CapsuleOpinion<'a>>,
+    /// Of a capsule whose memory was minimised.
+    pub(crate) unneeded: Option<&'a Unneeded>,
 }
 
 /// What a search came to.
@@ -76,12 +146,12 @@ pub(crate) struct Smallest {
     pub(crate) perturbation: Perturbation,
     pub(crate) walks: usize,
     /// The untouched registers have the signature as well: there is too little memory to tell perturbations apart by it, so that the very same
-    /// fault, to the last register, was asked for.
-    pub(crate) same_fault: bool,
+    /// end was asked for, to the last register of a fault or the last frame.
+    pub(crate) same_end: bool,
 }
 
 impl Search<'_> {
-    /// Searches `ground`. `same` says whether a fault has the signature.
+    /// Searches `ground`. `same` says whether an outcome has the signature.
     ///
     /// # Errors
     /// The puppet is lost, or the start has another signature there.
@@ -93,13 +163,17 @@ impl Search<'_> {
         // Edits whose class has no values here change nothing; no smaller candidate shall have them.
         let known = |edit: &&Edit| resolves(edit, self.landscape);
         let start: Perturbation = self.start.edits().iter().filter(known).copied().collect();
-        let mut judge = Judge::new(ground);
-        let untouched = judge.fault(self.untouched);
-        let same_fault = untouched.is_some_and(|fault| same(&fault));
-        let wanted = if same_fault {
+        let mut judge = Judge {
+            opinion: self.opinion,
+            unneeded: self.unneeded,
+            ..Judge::new(ground)
+        };
+        let untouched = judge.end(self.untouched);
+        let same_end = untouched.is_some_and(|end| same(&end.in_words));
+        let wanted = if same_end {
             let mut registers = *self.untouched;
             start.apply(&mut registers, self.landscape);
-            judge.whole_fault(&registers)
+            judge.end(&registers).map(|end| end.outcome)
         } else {
             None
         };
@@ -110,11 +184,11 @@ impl Search<'_> {
             }
             let mut registers = *self.untouched;
             candidate.apply(&mut registers, self.landscape);
-            let fault = judge.whole_fault(&registers)?;
-            let is_it = if same_fault {
-                Some(fault) == wanted
+            let end = judge.end(&registers)?;
+            let is_it = if same_end {
+                Some(end.outcome) == wanted
             } else {
-                same(&in_words(&fault))
+                same(&end.in_words)
             };
             is_it.then_some(TIER)
         };
@@ -126,7 +200,7 @@ impl Search<'_> {
             None => Ok(Smallest {
                 perturbation: smallest,
                 walks,
-                same_fault,
+                same_end,
             }),
         }
     }

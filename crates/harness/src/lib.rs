@@ -5,14 +5,16 @@
 //! perturb and walk under the guard (`walks`), tell the fuzzer (`feedback`), notice and examine findings (`hunt`, `examine`,
 //! `minimise`), write them down (`assemble`).
 
+pub mod asgst;
 mod assemble;
 pub mod blocks;
 pub mod campaign;
 pub mod capsules;
 mod chosen;
 pub mod classify;
+pub mod compare_file;
 pub mod compared;
-mod contradicted;
+pub mod contradicted;
 mod counted;
 mod describe;
 mod error;
@@ -32,6 +34,7 @@ mod natural_states;
 mod needed;
 pub mod one_core;
 mod oom;
+pub mod opinion;
 pub mod oracle;
 mod plugin;
 mod progress;

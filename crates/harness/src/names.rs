@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-use walkfuzz_record::{KnownDifference, WalkOutcome};
+use walkfuzz_record::{Contradiction, KnownDifference, WalkOutcome};
 use walkfuzz_symbols::Modules;
 use walkfuzz_triage::{Kind, Signal, Signature};
 use walkfuzz_walkers::Walker;
@@ -26,6 +26,13 @@ pub(crate) fn site(outcome: &WalkOutcome) -> (i32, u64) {
         WalkOutcome::Breach(breach) => (-(outcome.kind() as i32), *breach as u64),
         other => (-(other.kind() as i32), 0),
     }
+}
+
+/// The signature of frames of `walker` that `oracle` contradicts.
+pub(crate) fn wrong_frames(walker: &str, oracle: &str, found: &Contradiction) -> Signature {
+    let why = found.known.map(KnownDifference::words);
+    Signature::new(Kind::WrongFrames, found.place(), walker)
+        .with_detail(Signature::disagreement(oracle, why))
 }
 
 /// Size of the page that a failed check touches.
@@ -85,9 +92,7 @@ impl Names {
                     Signature::new(Kind::Breach, format!("{breach:?}").to_lowercase(), name)
                 }
                 WalkOutcome::WrongFrames(contradiction) => {
-                    let why = contradiction.known.map(KnownDifference::words);
-                    Signature::new(Kind::WrongFrames, contradiction.place(), name)
-                        .with_detail(Signature::disagreement(self.oracle(), why))
+                    wrong_frames(name, self.oracle(), contradiction)
                 }
                 WalkOutcome::Hang | WalkOutcome::Frames(_) | WalkOutcome::Error(_) => {
                     Signature::new(Kind::Hang, "walk", name)

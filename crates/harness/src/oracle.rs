@@ -12,6 +12,7 @@ use std::cell::RefCell;
 use walkfuzz_context::{Address, LandscapeTable, Registers, Tier, WalkMode};
 use walkfuzz_engine::Moment;
 use walkfuzz_record::{Contradiction, Counter, Generation, Lane, WalkOutcome};
+use walkfuzz_reference::CheckedMemory;
 use walkfuzz_vmstructs::CodeMap;
 use walkfuzz_walkers::{
     Agreement, Explainer, Frame, MAX_DEPTH, TraceBuffer, Voice, Walker, compare, contradiction,
@@ -35,7 +36,7 @@ struct Room {
     /// The oracle's frames of the untouched context.
     truth: Box<TraceBuffer>,
     known: Known,
-    explainer: Option<Explainer>,
+    explainer: Option<Explainer<'static>>,
 }
 
 /// What the untouched context of a moment has shown.
@@ -77,7 +78,7 @@ pub(crate) struct Given<'a> {
 impl Oracle {
     /// `explainer` knows the differences between AsyncGetCallTrace and the reference; for other pairs there is none.
     #[must_use]
-    pub fn new(walker: Box<dyn Walker>, explainer: Option<Explainer>) -> Self {
+    pub fn new(walker: Box<dyn Walker>, explainer: Option<Explainer<'static>>) -> Self {
         Self {
             walker,
             room: RefCell::new(Room {
@@ -250,7 +251,7 @@ impl Oracle {
         let depth = usize::try_from(given.depth).unwrap_or(0);
         found.known = room.explainer.as_mut().and_then(|explainer| {
             let thread = Address(moment.java_thread);
-            explainer.explain(thread, given.registers, explained, depth)
+            explainer.explain(&CheckedMemory, thread, given.registers, explained, depth)
         });
         found
     }

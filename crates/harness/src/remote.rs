@@ -1,7 +1,7 @@
-//! A session whose walker walks threads from another one: contexts are of different moments, as of threads that run on.
+//! A session whose walker walks threads from another one.
 //!
-//! Threads are held all the same, so that what a walk finds is of its context and can be repeated; torn contexts are made of registers that threads had at
-//! other moments. In forked copies, which have no other thread, the held thread makes the walk itself.
+//! Threads are held in each mode, so that what a walk finds is of its context and can be repeated. Where the walker lets threads run on, torn contexts are
+//! made of registers that threads had at other moments. In forked copies, which have no other thread, the held thread makes the walk itself.
 
 use std::ffi::c_void;
 
@@ -19,6 +19,7 @@ pub(crate) fn walker(
     jvm: &Jvm,
     world: &mut World,
     live: &mut Live,
+    mode: RemoteMode,
 ) -> Result<Box<dyn Walker>, HarnessError> {
     let missing = |what: String| HarnessError::VmStructs(what);
     let function = jvm
@@ -37,7 +38,10 @@ pub(crate) fn walker(
     let facts = facts
         .ok_or_else(|| missing("no thread could be attached".to_owned()))?
         .map_err(|error| missing(error.to_string()))?;
-    world.walk_mode = WalkMode::OtherThreadRunning;
+    world.walk_mode = match mode {
+        RemoteMode::Env | RemoteMode::Tid => WalkMode::OtherThreadBlocked,
+        RemoteMode::Running => WalkMode::OtherThreadRunning,
+    };
     live.walk_from_outside()?;
-    Ok(Box::new(Remote::new(facts, RemoteMode::Running)))
+    Ok(Box::new(Remote::new(facts, mode)))
 }

@@ -8,6 +8,7 @@ mod compare;
 mod costs;
 mod healthy;
 mod natural;
+mod ran_on;
 mod snapshots;
 mod standing;
 mod strict;
@@ -118,14 +119,32 @@ impl Session {
         arguments: &[String],
         run: Option<RunFolder>,
     ) -> Result<Self, HarnessError> {
+        Self::start_around(mode, arguments, run, |walker| walker)
+    }
+
+    /// [`start`](Self::start) with something put around the walker that the environment chooses: a planted fault, say. The run's facts and findings
+    /// have its name.
+    ///
+    /// # Errors
+    /// As [`start`](Self::start).
+    pub fn start_around(
+        mode: Mode,
+        arguments: &[String],
+        run: Option<RunFolder>,
+        around: impl FnOnce(Box<dyn Walker>) -> Box<dyn Walker>,
+    ) -> Result<Self, HarnessError> {
         let choice = Settings::from_environment()?.walker;
-        Self::start_with(mode, arguments, run, |subject| match choice {
-            WalkerChoice::RemoteRunning => {
-                remote::walker(&subject.jvm, &mut subject.world, &mut subject.live)
-            }
-            WalkerChoice::Agct | WalkerChoice::Reference | WalkerChoice::Plugin(_) => {
-                choice.make(subject)
-            }
+        Self::start_with(mode, arguments, run, |subject| {
+            let walker = match choice {
+                WalkerChoice::Remote(mode) => {
+                    remote::walker(&subject.jvm, &mut subject.world, &mut subject.live, mode)
+                }
+                WalkerChoice::Agct
+                | WalkerChoice::Reference
+                | WalkerChoice::Request
+                | WalkerChoice::Plugin(_) => choice.make(subject),
+            };
+            walker.map(around)
         })
     }
 
@@ -305,6 +324,7 @@ impl Session {
         if self.mode == Mode::Strict {
             return self.run_strictly();
         }
+        self.walk_running()?;
         self.visit(self.poor_visits >= POOR_VISITS)?;
         self.account(true)?;
         if self.nursery.between_inputs {
@@ -423,7 +443,7 @@ impl Session {
             }
         }
         let new_moment = std::mem::replace(&mut self.serial, report.serial) != report.serial;
-        if matches!(report.control.outcome, WalkOutcome::Frames(_)) {
+        if report.did_well {
             self.failed_moments = 0;
             self.poor_visits = 0;
         } else {

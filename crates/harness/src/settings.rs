@@ -80,7 +80,7 @@ pub const VARIABLES: [(&str, &str, &str); 16] = [
     (
         "WALKFUZZ_WALKER",
         "agct",
-        "the code under test: agct (AsyncGetCallTrace), reference (walkfuzz's own walker), agct-remote-running (AsyncGetCallTrace from another thread) or the path of a library with a walker",
+        "the code under test: agct (AsyncGetCallTrace), reference (walkfuzz's own walker), agct-remote-env, agct-remote-tid, agct-remote-running (AsyncGetCallTrace from another thread), request-stack-trace (where a JVM offers it) or the path of a library with a walker",
     ),
     (
         "WALKFUZZ_ORACLE",
@@ -202,7 +202,11 @@ impl Settings {
                     wanted: "another walker than the one under test".to_owned(),
                 });
             }
-            name => Some(walker("WALKFUZZ_ORACLE", name, format!("none, {names}"))?),
+            name => Some(walker(
+                "WALKFUZZ_ORACLE",
+                name,
+                format!("none, {}", WalkerChoice::judges()),
+            )?),
         };
         Ok(Self {
             runs: PathBuf::from(value("WALKFUZZ_RUNS")),

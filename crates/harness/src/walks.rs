@@ -76,6 +76,8 @@ pub struct BatchReport {
     pub control: WalkReport,
     /// Number of the moment.
     pub serial: u64,
+    /// Whether the untouched walk did what its walker should.
+    pub did_well: bool,
     length: usize,
     /// Methods of the control's topmost frames, and how many frames it had.
     methods: [u64; COMPARED],
@@ -90,6 +92,7 @@ impl BatchReport {
         Self {
             control: WalkReport::NONE,
             serial: 0,
+            did_well: false,
             length: 0,
             methods: [0; COMPARED],
             frames: 0,
@@ -224,7 +227,19 @@ impl Bench<'_> {
         for (method, frame) in report.methods.iter_mut().zip(trace.frames(COMPARED)) {
             *method = frame.method;
         }
-        self.lane.control(report.frames != 0);
+        report.did_well = self.did_well(&report.control.outcome);
+        self.lane.control(report.did_well);
+    }
+
+    /// Whether a control walk succeeded.
+    #[inline]
+    #[must_use]
+    pub fn did_well(&self, outcome: &WalkOutcome) -> bool {
+        match outcome {
+            WalkOutcome::Frames(frames) => *frames != 0,
+            WalkOutcome::Error(code) => self.walker.did_well(*code),
+            _ => false,
+        }
     }
 
     /// Walks a whole batch, a control walk first.

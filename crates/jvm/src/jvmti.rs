@@ -7,8 +7,8 @@ use std::ptr;
 
 use jvmti_bindings::sys::jni::{JNIEnv, JavaVM, jclass, jmethodID, jobject, jthread};
 use jvmti_bindings::sys::jvmti::{
-    JVMTI_DISABLE, JVMTI_ENABLE, JVMTI_VERSION_11, jvmtiEnv, jvmtiError, jvmtiEvent,
-    jvmtiEventCallbacks, jvmtiInterface_1_,
+    JVMTI_DISABLE, JVMTI_ENABLE, JVMTI_VERSION_11, jvmtiCapabilities, jvmtiEnv, jvmtiError,
+    jvmtiEvent, jvmtiEventCallbacks, jvmtiInterface_1_,
 };
 
 use crate::JvmError;
@@ -100,6 +100,35 @@ impl Jvmti {
         })
     }
 
+    /// Wants to be told when objects that were [tagged](Self::tag) are gone.
+    ///
+    /// # Errors
+    /// JVMTI refuses.
+    pub fn allow_tags(self) -> Result<(), JvmError> {
+        let mut capabilities = jvmtiCapabilities::default();
+        capabilities.set_can_tag_objects(true);
+        capabilities.set_can_generate_object_free_events(true);
+        self.call("AddCapabilities", |f| {
+            f.AddCapabilities
+                // SAFETY: a live environment; JVMTI copies the capabilities.
+                .map(|f| unsafe { f(self.raw, &capabilities) })
+        })
+    }
+
+    /// Marks an object with a number, which is not 0.
+    ///
+    /// # Errors
+    /// JVMTI refuses.
+    ///
+    /// # Safety
+    /// `object` is a reference valid on this attached thread.
+    pub unsafe fn tag(self, object: jobject, tag: i64) -> Result<(), JvmError> {
+        self.call("SetTag", |f| {
+            // SAFETY: the caller's promise.
+            f.SetTag.map(|f| unsafe { f(self.raw, object, tag) })
+        })
+    }
+
     /// A system property of the JVM, such as `java.vm.version`.
     #[must_use]
     pub fn system_property(self, name: &str) -> Option<String> {
@@ -151,23 +180,49 @@ impl Jvmti {
         env: *mut JNIEnv,
         visit: &mut dyn FnMut(&[jmethodID]),
     ) -> Result<(), JvmError> {
+        // SAFETY: the caller's promise.
+        let none = unsafe {
+            self.find_class(env, &mut |class| {
+                self.make_ids(class, visit);
+                false
+            })
+        };
+        none.map(|_| ())
+    }
+
+    /// A reference to the first loaded class that is the one, on which the search ends.
+    ///
+    /// # Errors
+    /// JVMTI refuses.
+    ///
+    /// # Safety
+    /// `env` is that of the calling thread.
+    pub unsafe fn find_class(
+        self,
+        env: *mut JNIEnv,
+        is_it: &mut dyn FnMut(jclass) -> bool,
+    ) -> Result<Option<jclass>, JvmError> {
         let (mut count, mut classes) = (0, ptr::null_mut());
         self.call("GetLoadedClasses", |f| {
             f.GetLoadedClasses
                 // SAFETY: a live environment and an attached thread.
                 .map(|f| unsafe { f(self.raw, &mut count, &mut classes) })
         })?;
+        let mut found = None;
         for index in 0..usize::try_from(count).unwrap_or(0) {
             // SAFETY: JVMTI returned `count` local references; each is valid until it is deleted, which happens once.
             unsafe {
                 let class = *classes.add(index);
-                self.make_ids(class, visit);
-                ((**env).DeleteLocalRef)(env, class);
+                if found.is_none() && is_it(class) {
+                    found = Some(class);
+                } else {
+                    ((**env).DeleteLocalRef)(env, class);
+                }
             }
         }
         // SAFETY: JVMTI allocated the array.
         unsafe { self.deallocate(classes.cast()) };
-        Ok(())
+        Ok(found)
     }
 
     /// Shows each live platform thread that JVMTI shows: not the JVM's own, no virtual ones.

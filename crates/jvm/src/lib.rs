@@ -25,6 +25,7 @@ mod protection;
 mod stacks;
 mod start;
 mod version;
+mod walkers;
 mod words;
 mod workload;
 
@@ -43,4 +44,5 @@ pub use protection::{Protection, ask_jvm_at_safefetch, tell_guard};
 pub use stacks::{PlatformThread, StackFrame};
 pub use start::{Jvm, start};
 pub use version::Version;
+pub use walkers::{WalkersError, library_facts};
 pub use workload::{FRAMES_JAR, Workload, WorkloadHooks, place_frames, place_jar};

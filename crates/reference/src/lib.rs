@@ -17,13 +17,18 @@ mod continuation;
 mod debug_info;
 mod frame;
 mod method;
+mod native;
 mod reference;
 mod start;
+mod steps;
 mod thread;
 mod unsigned5;
 mod walk;
 
 pub use checked::CheckedMemory;
 pub use frame::{End, FrameKind, Frames, NATIVE_BCI, ReferenceFrame, Trust, Walk};
+pub use native::NativeFrame;
 pub use reference::{Reference, ReferenceError};
+pub use steps::Steps;
 pub use thread::{Anchor, Thread};
+pub use unsigned5::Encoding;

@@ -108,6 +108,13 @@ impl Reference {
         }
     }
 
+    /// Whether `address` is where code of the JVM's making can be. Signal-safe.
+    #[inline]
+    #[must_use]
+    pub fn is_code(&self, address: Address) -> bool {
+        self.code.reserves(address)
+    }
+
     /// The `jmethodID` of a `Method*`; `None` if it has none yet, or is no method.
     #[inline]
     pub fn id_of_method<M: Memory + ?Sized>(&self, memory: &M, method: Address) -> Option<u64> {

@@ -1,10 +1,11 @@
 //! Where a walk begins, and callers of code that has no frame, or not quite: what registers say.
 
-use walkfuzz_context::{Address, BlobKind, Pc, Registers, Sp};
+use walkfuzz_context::{Address, BlobKind, Fp, Pc, Registers, Sp};
 use walkfuzz_vmstructs::{CodeAt, LiveBlob, Memory, Nmethod};
 
 use crate::arch::{Edge, LOOKED_AT, called, epilogue, prologue, strip};
 use crate::frame::{End, Frames, Trust};
+use crate::native::NativeFrame;
 use crate::walk::{At, Position, Walker};
 
 /// Native frames that are gone through from a leaf that Java called.
@@ -42,18 +43,19 @@ impl<M: Memory + ?Sized, F: Frames + ?Sized> Walker<'_, M, F> {
 
     /// Java called C++ without leaving a trace: through frame pointers up to generated code.
     fn called_native(&self, mut position: Position) -> Result<Position, End> {
-        let shape = self.reference.shape;
         for _ in 0..NATIVE_FRAMES {
-            let fp = position.fp;
-            if !fp.is_multiple_of(8) || !self.is_on_stack(fp) || fp <= position.sp {
-                return Err(End::NoCode(Pc(position.pc)));
-            }
-            let sp = fp.wrapping_add_signed(shape.sender_sp);
+            let stack = &self.thread.stack;
+            let native = NativeFrame {
+                pc: Pc(position.pc),
+                sp: Sp(position.sp),
+                fp: Fp(position.fp),
+            };
+            let caller = native.caller(self.reference, self.memory, stack)?;
             position = Position {
-                pc: self.code_at(fp.wrapping_add_signed(shape.return_address))?,
-                sp,
-                own_sp: sp,
-                fp: self.slot(fp, shape.link)?,
+                pc: caller.pc.0,
+                sp: caller.sp.0,
+                own_sp: caller.sp.0,
+                fp: caller.fp.0,
                 trust: Trust::Guess,
                 at: At::Return,
                 is_deoptimised: false,

@@ -13,13 +13,15 @@ const BYTES: usize = 5;
 
 /// How numbers are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Encoding {
+pub struct Encoding {
     /// What is added to every byte.
     excluded: u32,
 }
 
 impl Encoding {
-    pub(crate) const fn of(feature: u32) -> Self {
+    /// Of that feature release.
+    #[must_use]
+    pub const fn of(feature: u32) -> Self {
         Self {
             excluded: if feature >= 20 { 1 } else { 0 },
         }
@@ -32,7 +34,8 @@ impl Encoding {
 
     /// The first number in `bytes`, and how many bytes it takes.
     #[inline]
-    pub(crate) fn decode(self, bytes: &[u8]) -> Option<(u32, usize)> {
+    #[must_use]
+    pub fn decode(self, bytes: &[u8]) -> Option<(u32, usize)> {
         let mut sum = 0_u32;
         for (index, byte) in bytes.iter().take(BYTES).enumerate() {
             // Only a zero byte, which the newer encoding never writes, is less than what is excluded.

@@ -40,7 +40,7 @@ pub(crate) struct Walker<'a, M: Memory + ?Sized, F: Frames + ?Sized> {
     pub(crate) reference: &'a Reference,
     pub(crate) memory: &'a M,
     pub(crate) thread: &'a Thread,
-    frames: &'a mut F,
+    pub(crate) frames: &'a mut F,
 }
 
 impl Reference {
@@ -104,12 +104,23 @@ impl Frames for Written<'_> {
 impl<M: Memory + ?Sized, F: Frames + ?Sized> Walker<'_, M, F> {
     fn run(&mut self, registers: &Registers) -> Result<Never, End> {
         let mut position = self.start(registers)?;
-        // A frame takes a word at least.
-        for _ in 0..=self.thread.stack.length() / 8 {
-            let next = self.visit(&position)?;
-            position = self.checked(&position, next)?;
+        for _ in 0..=self.limit() {
+            position = self.step(&position)?;
         }
         Err(End::TooMany)
+    }
+
+    /// How many positions there can be: a frame takes a word at least.
+    #[inline]
+    pub(crate) fn limit(&self) -> u64 {
+        self.thread.stack.length() / 8
+    }
+
+    /// Writes the frames of one position, and goes to its caller's if that can be true.
+    #[inline]
+    pub(crate) fn step(&mut self, position: &Position) -> Result<Position, End> {
+        let next = self.visit(position)?;
+        self.checked(position, next)
     }
 
     /// That the next frame lies above, and on the stack.

@@ -39,7 +39,7 @@ impl ThreadSearch {
     /// The thread with that kernel id.
     #[inline]
     pub fn with_tid<M: Memory + ?Sized>(&self, memory: &M, tid: Tid) -> Sighting {
-        self.search(memory, |thread| {
+        self.find(memory, |thread| {
             let os_thread = memory.read_pointer(at(thread, self.os_thread))?;
             // A thread that is being started or has ended has none.
             Ok(os_thread.0 != 0 && memory.read_i32(at(os_thread, self.tid))? == tid.0)
@@ -49,10 +49,12 @@ impl ThreadSearch {
     /// The thread at that address, if it is one of the list's.
     #[inline]
     pub fn at<M: Memory + ?Sized>(&self, memory: &M, address: Address) -> Sighting {
-        self.search(memory, |thread| Ok(thread == address))
+        self.find(memory, |thread| Ok(thread == address))
     }
 
-    fn search<M: Memory + ?Sized>(
+    /// The first thread of the list that is the one.
+    #[inline]
+    pub fn find<M: Memory + ?Sized>(
         &self,
         memory: &M,
         is_it: impl Fn(Address) -> Result<bool, Unreadable>,

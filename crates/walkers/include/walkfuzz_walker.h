@@ -4,8 +4,8 @@
  * ABI version 1, Linux on x86_64 and aarch64 (LP64). The library exports one function, `walkfuzz_walker`, which returns a
  * description of the walker. walkfuzz loads the library, checks the description, calls `init` once, and then `walk` very often.
  *
- * Contract of `walk` and `walk_from_frame`:
- * - They are called in signal handlers, on the walked thread, and from several threads at once. They allocate nothing, take no lock of libc's
+ * Contract of `walk`, `walk_from_frame` and `walk_remote`:
+ * - They are called in signal handlers, on the walked thread (`walk_remote`: on another one), and from several threads at once. They allocate nothing, take no lock of libc's
  *   and use no thread-local storage that is made on first use. A call of malloc or pthread_mutex_lock inside a walk is a finding.
  * - They read what they like and write nothing but `frames[0]` to `frames[depth - 1]` and memory of their own.
  * - They may be left at any instruction, when they fault or take too long. Nothing in them may count on its end being reached.
@@ -69,7 +69,7 @@ struct walkfuzz_facts {
 struct walkfuzz_walker {
     uint32_t abi;     /* WALKFUZZ_WALKER_ABI */
     uint32_t size;    /* sizeof(struct walkfuzz_walker) */
-    const char *name; /* stands in signatures: 1 to 31 of a-z 0-9 and '-', a letter first, none of walkfuzz's own walkers */
+    const char *name; /* stands in signatures: 1 to 31 of a-z 0-9 and '-', a letter first, none of walkfuzz's own walkers; at most 16 with walk_remote */
     const char *version;    /* for reports, at most 23 bytes; may be NULL */
     const char *generation; /* whose codes it speaks: NULL or "plugin" for its own, or walkfuzz's name of another table, such as "agct" */
     const struct walkfuzz_code *codes; /* its own codes, ended by a NULL name; may be NULL */
@@ -87,6 +87,11 @@ struct walkfuzz_walker {
 
     /* WALKFUZZ_METHOD_ID or WALKFUZZ_METHOD_PC. Frames with pcs are not held against another walker's. Method ids where `size` ends before. */
     uint32_t method;
+
+    /* Walks `thread`, which is another one than the caller's, from the registers in `ucontext`, which were its own when it was interrupted. It waits
+     * in its handler meanwhile, or runs on: then its stack may be of a later moment than the registers. Its JavaThread stays either way. The calling
+     * thread is unknown to the JVM. NULL where the walker cannot, and where `size` ends before. */
+    int32_t (*walk_remote)(const struct walkfuzz_thread *thread, void *ucontext, int32_t depth, struct walkfuzz_frame *frames);
 };
 
 /* The one function that the library exports. */

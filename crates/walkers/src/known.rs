@@ -1,12 +1,12 @@
 //! Differences between AsyncGetCallTrace and the reference walker that are understood, told apart by their causes: docs/reference-walker.md has them, with
 //! who is right.
 //!
-//! Reads code through the lookup that it is given and nothing else. [`as_interrupted`] and [`behind_whole`] allocate nothing.
+//! Reads through the memory and the lookup that it is given and nothing else. [`as_interrupted`] and [`behind_whole`] allocate nothing.
 
 use walkfuzz_context::{Address, Fp, Pc, Registers, Sp};
 use walkfuzz_record::KnownDifference;
-use walkfuzz_reference::{Anchor, CheckedMemory, FrameKind, Reference, ReferenceFrame, Thread};
-use walkfuzz_vmstructs::{LiveBlob, Memory as _};
+use walkfuzz_reference::{Anchor, FrameKind, Reference, ReferenceFrame, Thread};
+use walkfuzz_vmstructs::{LiveBlob, Memory};
 
 use crate::agreement::{Agreement, Voice, compare};
 use crate::trace::{Frame, MAX_DEPTH};
@@ -36,8 +36,9 @@ fn java(frames: &[ReferenceFrame]) -> impl Iterator<Item = &ReferenceFrame> {
 
 /// Walks again from the first Java frame, as if its pc were any instruction and no return address. AsyncGetCallTrace takes it for that
 /// (forte.cpp, `is_decipherable_compiled_frame`), also where a stub or a C++ leaf has been called from there. Signal-safe.
-pub fn as_interrupted(
+pub fn as_interrupted<M: Memory + ?Sized>(
     reference: &Reference,
+    memory: &M,
     thread: &Thread,
     registers: &Registers,
     frames: &[ReferenceFrame],
@@ -56,21 +57,19 @@ pub fn as_interrupted(
     registers.set(arch.pc(), first.pc.0);
     registers.set(arch.sp(), first.sp.0);
     registers.set(arch.fp(), first.fp.0);
-    reference
-        .walk(&CheckedMemory, &thread, &registers, again)
-        .frames
+    reference.walk(memory, &thread, &registers, again).frames
 }
 
 /// If the pc is where a compiled frame is being set up or taken down, so that the caller is not a frame's size away: walks on from where it would be.
 /// AsyncGetCallTrace looks there (frame_x86.cpp, `sender_for_compiled_frame`), and takes what lies there for a return address. Signal-safe.
-pub fn behind_whole(
+pub fn behind_whole<M: Memory + ?Sized>(
     reference: &Reference,
+    memory: &M,
     thread: &Thread,
     registers: &Registers,
     frames: &[ReferenceFrame],
     behind: &mut [ReferenceFrame],
 ) -> Option<usize> {
-    let memory = &CheckedMemory;
     let pc = registers.pc();
     let top = frames.first()?;
     if !thread.in_java || top.pc.0 != pc.0 {
@@ -191,18 +190,18 @@ fn refused(
     (last.sp.0 < callee.fp.0.wrapping_add(16)).then_some(KnownDifference::Linker)
 }
 
-/// Says which of the known differences there is, with room for the walks that it takes. In this process's JVM.
-pub struct Explainer {
-    reference: &'static Reference,
+/// Says which of the known differences there is, with room for the walks that it takes.
+pub struct Explainer<'r> {
+    reference: &'r Reference,
     frames: Box<[ReferenceFrame]>,
     interrupted: Box<[ReferenceFrame]>,
     whole: Box<[ReferenceFrame]>,
 }
 
-impl Explainer {
+impl<'r> Explainer<'r> {
     /// Makes room.
     #[must_use]
-    pub fn new(reference: &'static Reference) -> Self {
+    pub fn new(reference: &'r Reference) -> Self {
         let room = || vec![ReferenceFrame::NONE; FRAMES].into_boxed_slice();
         Self {
             reference,
@@ -212,9 +211,11 @@ impl Explainer {
         }
     }
 
-    /// Why AsyncGetCallTrace's frames of the context, at most `depth`, are not the reference's. Allocates.
-    pub fn explain(
+    /// Why AsyncGetCallTrace's frames of the context, at most `depth`, are not the reference's. `memory` is that of the JVM which the reference
+    /// was made for. Allocates.
+    pub fn explain<M: Memory + ?Sized>(
         &mut self,
+        memory: &M,
         java_thread: Address,
         registers: &Registers,
         given: &[Frame],
@@ -226,12 +227,11 @@ impl Explainer {
             interrupted,
             whole,
         } = self;
-        let memory = &CheckedMemory;
         let thread = reference.thread(memory, java_thread).ok()?;
         let walk = reference.walk(memory, &thread, registers, frames);
         let frames = frames.get(..walk.frames)?;
-        let again = as_interrupted(reference, &thread, registers, frames, interrupted);
-        let behind = behind_whole(reference, &thread, registers, frames, whole);
+        let again = as_interrupted(reference, memory, &thread, registers, frames, interrupted);
+        let behind = behind_whole(reference, memory, &thread, registers, frames, whole);
         let with_method = |frame: &Frame| {
             let method = reference.method_of_id(memory, frame.method);
             Frame {

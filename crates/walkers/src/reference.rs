@@ -4,11 +4,11 @@ use std::ffi::c_void;
 use std::sync::OnceLock;
 
 use libc::ucontext_t;
-use walkfuzz_context::Address;
+use walkfuzz_context::{Address, Registers};
 use walkfuzz_guard::read_registers;
 use walkfuzz_record::{Code, Generation};
 use walkfuzz_reference::{CheckedMemory, End, Frames, Reference, ReferenceError, ReferenceFrame};
-use walkfuzz_vmstructs::HotSpot;
+use walkfuzz_vmstructs::{HotSpot, Memory};
 
 use crate::trace::{CallTrace, Frame, TraceBuffer};
 use crate::walker::{Call, Start, ThreadHandle, Walker};
@@ -90,13 +90,14 @@ impl Walker for ReferenceWalker {
 }
 
 /// Java frames, as far as there is room.
-struct Traced<'a> {
-    jvm: &'a Jvm,
+struct Traced<'a, M: Memory + ?Sized> {
+    reference: &'a Reference,
+    memory: &'a M,
     frames: &'a mut [Frame],
     count: usize,
 }
 
-impl Frames for Traced<'_> {
+impl<M: Memory + ?Sized> Frames for Traced<'_, M> {
     #[inline]
     fn push(&mut self, frame: &ReferenceFrame) -> bool {
         if !frame.kind.has_method() {
@@ -105,8 +106,7 @@ impl Frames for Traced<'_> {
         let Some(slot) = self.frames.get_mut(self.count) else {
             return false;
         };
-        let reference = &self.jvm.reference;
-        let id = reference.id_of_method(&CheckedMemory, frame.method);
+        let id = self.reference.id_of_method(self.memory, frame.method);
         *slot = Frame {
             bci: frame.bci,
             method: id.unwrap_or(0),
@@ -131,23 +131,36 @@ unsafe extern "C" fn walk(trace: *mut c_void, depth: i32, context: *mut c_void) 
         return;
     };
     let thread = Address((trace.env as u64).wrapping_sub(jvm.env_offset));
-    let Ok(thread) = jvm.reference.thread(&CheckedMemory, thread) else {
-        trace.num_frames = THREAD_EXIT;
-        return;
+    // SAFETY: as above; nobody else has the buffer during the call.
+    let frames = unsafe { std::slice::from_raw_parts_mut(trace.frames, depth.max(0) as usize) };
+    trace.num_frames = trace_reference(&jvm.reference, &CheckedMemory, thread, &registers, frames);
+}
+
+/// What the reference walker gives for `registers` of the `JavaThread` at `thread`, whatever `memory` they are in: its frames in AsyncGetCallTrace's
+/// shape, and how many, or the code that says why there are none. Signal-safe, as far as `memory` is.
+#[inline]
+pub fn trace_reference<M: Memory + ?Sized>(
+    reference: &Reference,
+    memory: &M,
+    thread: Address,
+    registers: &Registers,
+    frames: &mut [Frame],
+) -> i32 {
+    let Ok(thread) = reference.thread(memory, thread) else {
+        return THREAD_EXIT;
     };
     let mut traced = Traced {
-        jvm,
-        // SAFETY: as above; nobody else has the buffer during the call.
-        frames: unsafe { std::slice::from_raw_parts_mut(trace.frames, depth.max(0) as usize) },
+        reference,
+        memory,
+        frames,
         count: 0,
     };
-    let reference = &jvm.reference;
-    let end = reference.walk_into(&CheckedMemory, &thread, &registers, &mut traced);
-    trace.num_frames = match (traced.count, end) {
+    let end = reference.walk_into(memory, &thread, registers, &mut traced);
+    match (traced.count, end) {
         (0, End::Bottom | End::NoJavaFrames) => 0,
         (0, _) if !thread.in_java => NOT_WALKABLE,
         (0, End::NoCode(_) | End::NoFrame(_)) => UNKNOWN_JAVA,
         (0, _) => NOT_WALKABLE_JAVA,
         (count, _) => count as i32,
-    };
+    }
 }

@@ -16,6 +16,15 @@ use crate::walker::{Call, Start, ThreadHandle, Walker};
 /// `jvmtiExtensionFunction`: the environment, and what the function itself takes.
 pub type ExtensionCall = unsafe extern "C" fn(*mut c_void, ...) -> i32;
 
+/// Why a JVM cannot be asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error(
+    "this JVM offers no {}: the walker {} has nothing to ask",
+    RequestStackTrace::FUNCTION,
+    RequestStackTrace::NAME
+)]
+pub struct NoRequestStackTrace;
+
 /// JVMTI_ERROR_INVALID_THREAD and JVMTI_ERROR_NOT_AVAILABLE.
 const INVALID_THREAD: i32 = 10;
 const NOT_AVAILABLE: i32 = 98;
@@ -87,6 +96,11 @@ impl Walker for RequestStackTrace {
 
     fn finish(&self, trace: &TraceBuffer) -> Code {
         Code(trace.trace.num_frames)
+    }
+
+    /// Taken: there are no frames to be had.
+    fn did_well(&self, code: Code) -> bool {
+        code.0 == 0
     }
 }
 

@@ -125,6 +125,12 @@ pub trait Walker: Send + Sync {
     /// The frame count (> 0) or the code (<= 0) of a call that returned.
     fn finish(&self, trace: &TraceBuffer) -> Code;
 
+    /// Whether an untouched walk that gave this code did what it should.
+    #[inline]
+    fn did_well(&self, code: Code) -> bool {
+        code.0 > 0
+    }
+
     /// Whether the JVM takes the walking thread for another one during the call. Its own fault handler is then not asked.
     #[inline]
     fn passes_for_another(&self) -> bool {

@@ -9,8 +9,8 @@ use std::path::Path;
 
 use walkfuzz_record::{Breach, Code, Generation, WalkOutcome};
 use walkfuzz_walkers::{
-    Facts, Methods, Plugin, PluginError, PluginPath, Start, ThreadHandle, TraceBuffer, Walked,
-    Walker, walk_bare,
+    Facts, Manner, Methods, Plugin, PluginError, PluginPath, Start, ThreadHandle, TraceBuffer,
+    Walked, Walker, walk_bare,
 };
 
 const SOURCE: &str = "../crates/walkers/tests/refused.c";
@@ -154,7 +154,7 @@ fn what_dies_or_hangs_dies_in_a_copy() {
 }
 
 /// What comes of a walk that may give `depth` frames.
-fn walked(plugin: &Plugin, trace: &mut TraceBuffer, depth: i32, start: Start) -> WalkOutcome {
+fn walked(plugin: &dyn Walker, trace: &mut TraceBuffer, depth: i32, start: Start) -> WalkOutcome {
     let thread = ThreadHandle {
         env: 0x77 as *mut _,
         tid: 4711,
@@ -271,5 +271,46 @@ fn a_shorter_description_lacks_what_it_does_not_have() {
     assert_eq!(
         walked(&plugin, &mut trace, 5, context),
         WalkOutcome::Frames(1)
+    );
+}
+
+#[test]
+fn a_library_walks_other_threads_if_it_says_so() {
+    let (_folder, path) = compiled(&["-DREMOTE"]);
+    let plugin = load(&path).unwrap();
+    let remote = plugin.remote(Manner::Running).unwrap();
+    assert_eq!(remote.name(), "right-remote-running");
+    assert_eq!(
+        (remote.generation(), remote.version()),
+        (Generation::Plugin, Some("2.5"))
+    );
+    let mut trace = TraceBuffer::new();
+    let context = Start::Context(0x5000 as *mut _);
+    assert_eq!(
+        walked(&remote, &mut trace, 5, context),
+        WalkOutcome::Frames(3)
+    );
+    let methods = trace.frames(3).iter().map(|frame| frame.method);
+    assert_eq!(methods.collect::<Vec<_>>(), [0x5000, 0x77, 0x5000]);
+    assert_eq!(
+        walked(&plugin, &mut trace, 5, context),
+        WalkOutcome::Frames(1)
+    );
+    // Libraries that know nothing of it, and one that was built before it came: what stands behind the size is not read.
+    let before = "-DSIZE=offsetof(struct walkfuzz_walker,walk_remote)";
+    for flags in [&[][..], &["-DREMOTE", before]] {
+        let (_folder, path) = compiled(flags);
+        let plugin = load(&path).unwrap();
+        assert!(plugin.remote(Manner::Held).is_none(), "{flags:?}");
+        assert_eq!(
+            walked(&plugin, &mut trace, 5, context),
+            WalkOutcome::Frames(1)
+        );
+    }
+    // Its name in records must find room behind it.
+    refused(
+        &["-DREMOTE", "-DNAME=\"seventeen-letters\""],
+        &["has 17 bytes, and 16 is the most", "walk_remote"],
+        2,
     );
 }

@@ -101,6 +101,15 @@ static int32_t walk_from_frame(const struct walkfuzz_thread *thread, uintptr_t s
     return 2;
 }
 
+#if defined(REMOTE)
+static int32_t walk_remote(const struct walkfuzz_thread *thread, void *ucontext, int32_t depth, struct walkfuzz_frame *frames) {
+    (void)depth;
+    for (int frame = 0; frame < 3; frame++)
+        frames[frame].method = frame == 1 ? thread->env : ucontext;
+    return 3;
+}
+#endif
+
 static const struct walkfuzz_code codes[] = {
     {0, "nothing"},
     {-4, "four below"},
@@ -125,6 +134,9 @@ static const struct walkfuzz_walker walker = {
 #endif
     .walk_from_frame = walk_from_frame,
     .method = METHOD,
+#if defined(REMOTE)
+    .walk_remote = walk_remote,
+#endif
 };
 
 #if defined(CRASH_WHEN_LOADED)

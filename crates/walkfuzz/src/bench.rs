@@ -1,5 +1,6 @@
 //! `walkfuzz bench`: every figure beside its baseline, measured in the same run. The machine's own speed drops out of the ratio.
 
+mod asgst;
 mod guided;
 mod parts;
 mod repro;
@@ -170,6 +171,9 @@ pub(crate) fn run(args: &BenchArgs) -> Result<(), Failure> {
     if parts.contains(&BenchPart::Walkers) {
         results.figures.extend(walkers::figures(&bench)?);
         results.figures.extend(stress::remote_figures(&bench)?);
+    }
+    if parts.contains(&BenchPart::Asgst) {
+        results.figures.extend(asgst::figures(&bench)?);
     }
     if args.json {
         return crate::print_json(&results);

@@ -75,6 +75,12 @@ pub(crate) struct Ended {
     pub(crate) interrupted: bool,
 }
 
+/// Has this process end when the one that started it does, even if that one is killed. It is the main thread of this program that starts it, and waits.
+pub(crate) fn end_with_parent() {
+    // Where it cannot be had, the limits of the work end it.
+    let _ = nix::sys::prctl::set_pdeathsig(Signal::SIGKILL);
+}
+
 /// Runs a program to its end, and to the end of everything that it started: cargo dies of a Ctrl-C at once, while the fuzzer
 /// below it still writes down what it has.
 pub(crate) fn run(command: Command, json: bool) -> Result<Ended, Failure> {

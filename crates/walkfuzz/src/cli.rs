@@ -483,7 +483,7 @@ Examples:
 Only what the file holds is walked: a candidate that reads another page is not taken. Findings in a run folder are
 minimised already.")]
 pub(crate) struct MinimiseArgs {
-    /// The capsule of a fault.
+    /// The capsule of a fault, or of wrong frames.
     pub(crate) file: PathBuf,
     /// Write the smallest form there.
     #[arg(long, value_name = "FILE")]
@@ -606,10 +606,12 @@ pub(crate) enum BenchPart {
     Stress,
     /// The reference walker beside AsyncGetCallTrace, frame by frame.
     Walkers,
+    /// ASGST: an iterator beside the reference walker, frame by frame.
+    Asgst,
 }
 
 impl BenchPart {
-    pub(crate) const ALL: [BenchPart; 11] = [
+    pub(crate) const ALL: [BenchPart; 12] = [
         BenchPart::Guard,
         BenchPart::Start,
         BenchPart::Bare,
@@ -621,6 +623,7 @@ impl BenchPart {
         BenchPart::Snapshots,
         BenchPart::Stress,
         BenchPart::Walkers,
+        BenchPart::Asgst,
     ];
 }
 
@@ -645,6 +648,11 @@ pub(crate) enum InJvm {
     },
     /// What a frame costs the session's walker and the reference walker.
     Walkers {
+        /// How long.
+        seconds: u32,
+    },
+    /// What a frame costs the reference walker and an ASGST iterator.
+    Asgst {
         /// How long.
         seconds: u32,
     },

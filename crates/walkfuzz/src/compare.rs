@@ -1,6 +1,7 @@
-//! `walkfuzz compare`: two walkers side by side on the same contexts, of a running JVM.
+//! `walkfuzz compare`: two walkers side by side on the same contexts, of a running JVM or in a capsule.
 
 mod args;
+mod capsule;
 mod child;
 mod screen;
 
@@ -9,13 +10,14 @@ use walkfuzz_context::Tier;
 use walkfuzz_harness::WalkerChoice;
 use walkfuzz_harness::compared::{Comparison, ThirdVoice};
 use walkfuzz_harness::quoted;
-use walkfuzz_record::RunFolder;
+use walkfuzz_record::{RunFacts, RunFolder};
 
 use crate::child::{environment, jvm_options, make_run, myself, output};
 use crate::cli::FailOn;
 use crate::failure::{ENVIRONMENT, FINDINGS, Failure, INTERRUPTED, UNKNOWN};
 
 pub(crate) use self::args::{CompareArgs, EngineChoice};
+pub(crate) use self::capsule::failed;
 pub(crate) use self::child::{Request, in_jvm};
 pub(crate) use self::screen::screen;
 
@@ -25,7 +27,13 @@ const LEAST: u64 = 100;
 const ANSWER: &str = "comparison.json";
 
 pub(crate) fn run(args: &CompareArgs) -> Result<(), Failure> {
-    let [walker, oracle] = two_of(&args.walkers)?;
+    if let Some(file) = &args.capsule {
+        return self::capsule::run(file, args);
+    }
+    let [walker, oracle] = match &args.walkers {
+        Some(names) => two_of(names)?,
+        None => [WalkerChoice::Agct, WalkerChoice::Reference],
+    };
     let options = jvm_options(&args.subject)?;
     let engine = match args.engine {
         Some(EngineChoice::Step) if !walkfuzz_engine::can_step() => {
@@ -96,12 +104,17 @@ pub(crate) fn run(args: &CompareArgs) -> Result<(), Failure> {
     if args.subject.json {
         crate::print_json(&comparison)?;
     } else {
-        crate::print(screen(&comparison, &facts).as_bytes())?;
+        crate::print(screen(&comparison, &subject(&facts)).as_bytes())?;
     }
     if interrupted {
         return Err(Failure::said(INTERRUPTED));
     }
     conclude(&comparison, args.subject.fail_on)
+}
+
+/// Which JVM was walked.
+pub(crate) fn subject(facts: &RunFacts) -> String {
+    format!("{}, {}", facts.jvm.version, facts.jvm.collector)
 }
 
 /// What a run folder keeps of its comparison; `None` if it is none, or did not come to its end.
@@ -131,15 +144,22 @@ fn two_of(names: &[String]) -> Result<[WalkerChoice; 2], Failure> {
         WalkerChoice::from_name(name).ok_or_else(|| {
             Failure::usage(format_args!(
                 "no walker is called {name}: there is {}",
-                WalkerChoice::names()
+                WalkerChoice::judges()
             ))
         })
     };
     let (first, second) = (choose(first)?, choose(second)?);
-    if [first, second].contains(&WalkerChoice::RemoteRunning) {
+    for choice in [first, second] {
+        let why = match choice {
+            WalkerChoice::Remote(_) => {
+                "walks threads from another one, and here each thread walks itself"
+            }
+            WalkerChoice::Request => "leaves the walk to the JVM, and here frames are compared",
+            WalkerChoice::Agct | WalkerChoice::Reference | WalkerChoice::Plugin(_) => continue,
+        };
         return Err(Failure::usage(format_args!(
-            "--walkers names {}, which walks threads from another one, and here each thread walks itself: say --walkers agct,reference",
-            WalkerChoice::RemoteRunning.name()
+            "--walkers names {}, which {why}: say --walkers agct,reference",
+            choice.name()
         )));
     }
     if first == second {
@@ -163,6 +183,11 @@ pub(crate) fn conclude(comparison: &Comparison, fail_on: FailOn) -> Result<(), F
     if comparison.tier(Tier::T0).both() < LEAST {
         return Err(Failure::said(UNKNOWN));
     }
+    judge(comparison, fail_on)
+}
+
+/// Whether what differs is what a failure was asked for.
+fn judge(comparison: &Comparison, fail_on: FailOn) -> Result<(), Failure> {
     let natural: u64 = comparison
         .known
         .iter()
@@ -195,9 +220,13 @@ mod tests {
         assert_eq!(chosen, [WalkerChoice::Reference, WalkerChoice::Agct]);
         assert!(refused("agct").contains("names 1 walkers"));
         assert!(refused("agct,agct").contains("agct twice"));
-        for walkers in ["agct,agct-remote-running", "agct-remote-running,agct"] {
+        for (walkers, name) in [
+            ("agct,agct-remote-running", "agct-remote-running"),
+            ("agct-remote-tid,agct", "agct-remote-tid"),
+            ("agct,request-stack-trace", "request-stack-trace"),
+        ] {
             let said = refused(walkers);
-            let names = said.contains("--walkers names agct-remote-running");
+            let names = said.contains(&format!("--walkers names {name}, which "));
             assert!(names && !said.contains("WALKFUZZ_"), "{said}");
         }
         assert!(refused("agct,jfr").contains("there is agct, reference, "));

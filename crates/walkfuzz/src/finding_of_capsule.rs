@@ -7,36 +7,47 @@ use jiff::Timestamp;
 use walkfuzz_capsule::{Capsule, FaultOutcome, FileFacts, Outcome};
 use walkfuzz_context::codec::perturbation_to_bytes;
 use walkfuzz_context::{Arch, Perturbation, Tier};
+use walkfuzz_harness::compare_file::{compare_capsule, generation_of};
+use walkfuzz_harness::contradicted::tell;
 use walkfuzz_harness::minimise_file::registers;
+use walkfuzz_harness::opinion::holds_wrong_frames;
 use walkfuzz_harness::quoted;
 use walkfuzz_record::finding::{
-    FaultRegister, FaultSite, FindingBlob, FindingCapsule, FindingInput, FindingMoment,
-    FindingOutcome, FindingRegisters, MOST_WORDS, MemoryWord, Reliability, hex, hex_bytes,
+    FaultRegister, FaultSite, FindingBlob, FindingCapsule, FindingContradiction, FindingInput,
+    FindingMoment, FindingOutcome, FindingRegisters, MOST_WORDS, MemoryWord, Reliability, hex,
+    hex_bytes,
 };
 use walkfuzz_record::{
-    Finding, FindingVerdict, Generation, JvmFacts, KnownMatch, MachineFacts, OutcomeKind, SCHEMA,
-    WalkerInfo, WitnessCount,
+    Finding, FindingVerdict, JvmFacts, KnownMatch, MachineFacts, OutcomeKind, SCHEMA, WalkerInfo,
+    WitnessCount,
 };
 use walkfuzz_triage::corpus::Entry;
 use walkfuzz_triage::{KnownIssues, Query, Signal, Signature};
 
+use crate::compare::failed;
 use crate::failure::Failure;
+use crate::replay::Jdks;
 
 /// The finding in `capsule`, which was read from `file`; `entry` is what the corpus says of it.
 ///
 /// # Errors
-/// Wrong usage: the capsule holds a walk that came back.
+/// Wrong usage: the capsule holds a walk that came back with nothing wrong. The environment lacks something: nobody can say in it that its frames are
+/// wrong.
 pub(crate) fn finding_of_capsule(
     file: &Path,
     capsule: &Capsule,
     entry: Option<&Entry>,
 ) -> Result<Finding, Failure> {
     let facts = &capsule.facts;
-    let Outcome::Fault(fault) = facts.expected else {
-        return Err(Failure::usage(format_args!(
-            "{} holds a walk that came back, and no finding: walkfuzz replay walks it again",
-            file.display()
-        )));
+    let fault = match facts.expected {
+        Outcome::Fault(fault) => Some(fault),
+        Outcome::Frames(_) if holds_wrong_frames(capsule) => None,
+        Outcome::Frames(_) => {
+            return Err(Failure::usage(format_args!(
+                "{} holds a walk that came back, and no finding: walkfuzz replay walks it again",
+                file.display()
+            )));
+        }
     };
     let tier = facts.perturbed.as_ref().map(|moment| moment.tier.clone());
     let tier = tier
@@ -47,7 +58,7 @@ pub(crate) fn finding_of_capsule(
     let known_tier = Tier::ALL.into_iter().find(|known| known.name() == tier);
     let now = Timestamp::UNIX_EPOCH;
     let at = file.display().to_string();
-    Ok(Finding {
+    let mut finding = Finding {
         schema: SCHEMA,
         id: Finding::id_of(&signature),
         title: parsed
@@ -62,22 +73,24 @@ pub(crate) fn finding_of_capsule(
         witness: WitnessCount::default(),
         walker: WalkerInfo {
             name: facts.walker.clone(),
-            generation: Generation::Agct,
+            generation: generation_of(&facts.walker),
             version: facts.jvm.clone(),
         },
         outcome: FindingOutcome {
-            kind: OutcomeKind::Fault,
-            signal: Signal::from_number(fault.signal).map(|signal| signal.to_string()),
-            code: Some(fault.code),
+            kind: fault.map_or(OutcomeKind::WrongFrames, |_| OutcomeKind::Fault),
+            signal: fault
+                .and_then(|fault| Signal::from_number(fault.signal))
+                .map(|signal| signal.to_string()),
+            code: fault.map(|fault| fault.code),
             code_name: None,
-            address: Some(hex(fault.address.0)),
+            address: fault.map(|fault| hex(fault.address.0)),
             detail: None,
             contradiction: None,
         },
         registers: registers(capsule)
             .map(|(before, after)| FindingRegisters::new(&before, &after))
             .unwrap_or_default(),
-        site: Some(site(capsule, &fault, parsed.as_ref())),
+        site: fault.map(|fault| site(capsule, &fault, parsed.as_ref())),
         blob: blob(entry),
         moment: Some(moment(capsule, entry)),
         input: FindingInput {
@@ -119,6 +132,26 @@ pub(crate) fn finding_of_capsule(
         },
         commands: vec![format!("walkfuzz replay {}", quoted(&at))],
         signature,
+    };
+    if fault.is_none() {
+        tell(&mut finding, both_walks(file, capsule)?);
+    }
+    Ok(finding)
+}
+
+/// What both walkers say in a capsule of wrong frames.
+fn both_walks(file: &Path, capsule: &Capsule) -> Result<FindingContradiction, Failure> {
+    let mut whole = capsule.clone();
+    let mut jdks = Jdks::default();
+    whole.resolve(|file| jdks.find(file))?;
+    let compared = compare_capsule(&whole).map_err(|error| failed(file, error))?;
+    let mut examples = compared.comparison.examples.into_iter();
+    let said = examples.next().map(|example| example.contradiction);
+    said.ok_or_else(|| {
+        Failure::usage(format_args!(
+            "{} calls its frames wrong, and its own second opinion does not contradict them",
+            file.display()
+        ))
     })
 }
 

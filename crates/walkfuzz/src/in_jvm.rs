@@ -11,9 +11,10 @@ use walkfuzz_harness::measure::{guard_costs, step_floor_ns};
 use walkfuzz_harness::snapshots::libfuzzer::catch_interrupts;
 use walkfuzz_harness::snapshots::{SnapshotSession, start_again};
 use walkfuzz_harness::supervisor::LIBFUZZER_INTERRUPTED;
-use walkfuzz_harness::{HarnessError, Mode, Session, Settings, interrupt};
+use walkfuzz_harness::{FrameCosts, HarnessError, Mode, Session, Settings, interrupt};
 use walkfuzz_record::{RunFolder, StoreError, Summary, Totals};
 
+use crate::child::end_with_parent;
 use crate::cli::InJvm;
 use crate::failure::{ENVIRONMENT, Failure};
 
@@ -28,6 +29,7 @@ pub(crate) struct Measured {
     pub(crate) step_ns: f64,
     pub(crate) agct_ns_a_frame: f64,
     pub(crate) reference_ns_a_frame: f64,
+    pub(crate) iterator_ns_a_frame: f64,
     pub(crate) walks: u64,
     pub(crate) beyond_first_frame: u64,
     pub(crate) cpu_seconds: f64,
@@ -38,6 +40,15 @@ pub(crate) struct Measured {
 }
 
 pub(crate) fn run(what: &InJvm) -> Result<(), Failure> {
+    match *what {
+        InJvm::Compare { .. }
+        | InJvm::Step { .. }
+        | InJvm::Campaign { .. }
+        | InJvm::Snapshots { .. }
+        | InJvm::WalkSnapshots { .. } => end_with_parent(),
+        // Other threads start a trial, or it is over in a moment; the warden outlives its driver.
+        _ => {}
+    }
     match *what {
         InJvm::Trial { ref request } => crate::variants::trial_process::in_jvm(request),
         InJvm::Compare { ref request } => crate::compare::in_jvm(request),
@@ -77,13 +88,23 @@ pub(crate) fn run(what: &InJvm) -> Result<(), Failure> {
         }),
         InJvm::Walkers { seconds } => measure(|session| {
             let reference = session.world().reference()?;
-            let costs = session.frame_costs(&reference, Duration::from_secs(u64::from(seconds)))?;
-            let [agct_ns_a_frame, reference_ns_a_frame] = costs.map(|costs| costs.per_frame());
+            let time = Duration::from_secs(u64::from(seconds));
+            let costs = session.frame_costs(&[&reference], time)?;
             Ok(Measured {
-                walks: costs.iter().map(|costs| costs.walks).sum(),
-                agct_ns_a_frame,
-                reference_ns_a_frame,
-                ..Measured::default()
+                agct_ns_a_frame: per_frame(&costs, 0),
+                reference_ns_a_frame: per_frame(&costs, 1),
+                ..walked(&costs)
+            })
+        }),
+        InJvm::Asgst { seconds } => measure(|session| {
+            let (reference, iterator) = (session.world().reference()?, session.asgst_iterator()?);
+            let time = Duration::from_secs(u64::from(seconds));
+            let costs = session.frame_costs(&[&reference, &iterator], time)?;
+            Ok(Measured {
+                agct_ns_a_frame: per_frame(&costs, 0),
+                reference_ns_a_frame: per_frame(&costs, 1),
+                iterator_ns_a_frame: per_frame(&costs, 2),
+                ..walked(&costs)
             })
         }),
         InJvm::Snapshots {
@@ -128,6 +149,18 @@ pub(crate) fn run(what: &InJvm) -> Result<(), Failure> {
             })
         }),
     }
+}
+
+/// How many walks were measured.
+fn walked(costs: &[FrameCosts]) -> Measured {
+    Measured {
+        walks: costs.iter().map(|costs| costs.walks).sum(),
+        ..Measured::default()
+    }
+}
+
+fn per_frame(costs: &[FrameCosts], index: usize) -> f64 {
+    costs.get(index).map_or(0.0, FrameCosts::per_frame)
 }
 
 /// What a run's records say.

@@ -1,7 +1,8 @@
 //! `walkfuzz minimise`: the smallest perturbation in a capsule, and no word of memory that it does not need.
 
 use serde::Serialize;
-use walkfuzz_capsule::Capsule;
+use walkfuzz_capsule::{Capsule, Outcome};
+use walkfuzz_harness::HarnessError;
 use walkfuzz_harness::minimise_file::minimise_capsule;
 
 use crate::cli::MinimiseArgs;
@@ -29,7 +30,7 @@ struct Answer {
     after: Form,
     /// Walks that the search took.
     walks: usize,
-    /// `fault` where the very same fault was asked for, to the last register; else `signature`.
+    /// `fault` where the very same fault was asked for, to the last register, and `frames` where the very same frames were; else `signature`.
     same: &'static str,
 }
 
@@ -49,8 +50,13 @@ pub(crate) fn run(args: &MinimiseArgs) -> Result<(), Failure> {
             file.path = here.display().to_string();
         }
     }
-    let mut minimised = minimise_capsule(&capsule)
-        .map_err(|error| Failure::usage(format_args!("{}: {error}", args.file.display())))?;
+    let mut minimised = minimise_capsule(&capsule).map_err(|error| {
+        let text = format!("{}: {error}", args.file.display());
+        match error {
+            HarnessError::NoOpinion(_) => Failure::environment(text),
+            _ => Failure::usage(text),
+        }
+    })?;
     for facts in [&mut capsule.facts, &mut minimised.capsule.facts] {
         for (file, place) in facts.files.iter_mut().zip(&places) {
             file.path.clone_from(place);
@@ -67,10 +73,10 @@ pub(crate) fn run(args: &MinimiseArgs) -> Result<(), Failure> {
         before: form(&capsule),
         after: form(&minimised.capsule),
         walks: minimised.walks,
-        same: if minimised.same_fault {
-            "fault"
-        } else {
-            "signature"
+        same: match (minimised.same_end, &capsule.facts.expected) {
+            (false, _) => "signature",
+            (true, Outcome::Fault(_)) => "fault",
+            (true, Outcome::Frames(_)) => "frames",
         },
     };
     if args.json {
@@ -123,6 +129,10 @@ fn screen(answer: &Answer) -> String {
         "fault" => {
             "in this file the untouched registers end in the same function, for it has only the memory that its own walk needs: \
              the very same fault was asked for\n"
+        }
+        "frames" => {
+            "in this file the untouched registers give frames that are wrong in the same way, for it has only the memory that its own walk needs: \
+             the very same frames were asked for\n"
         }
         _ => "",
     };

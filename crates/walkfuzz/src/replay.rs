@@ -10,6 +10,7 @@ use walkfuzz_capsule::{
 };
 use walkfuzz_harness::interrupt;
 use walkfuzz_harness::one_core::on_one_core;
+use walkfuzz_harness::opinion::{CapsuleOpinion, holds_wrong_frames};
 use walkfuzz_jvm::Places;
 use walkfuzz_record::KOfN;
 use walkfuzz_symbols::SymbolTable;
@@ -98,7 +99,8 @@ pub(crate) fn read(file: &Path) -> Result<Capsule, Failure> {
     })
 }
 
-fn refused(file: &Path, number: i64) -> Failure {
+/// A walk that no capsule of a walker makes.
+pub(crate) fn refused(file: &Path, number: i64) -> Failure {
     Failure::usage(format_args!(
         "{}: refused: its walk wants to make system call {number}, and a walk makes none",
         file.display()
@@ -112,8 +114,18 @@ pub(crate) struct Replayed {
     pub(crate) jvm: String,
     /// How many ended as the capsule says.
     pub(crate) identical: KOfN,
-    /// In which way the first of the others did not.
+    /// In which way the first of the others did not; of wrong frames also what the oracle says instead.
     pub(crate) differences: Vec<String>,
+    /// Of wrong frames: whether the oracle was asked again.
+    pub(crate) oracle: Option<OracleAgain>,
+}
+
+/// Whether the oracle of wrong frames was asked again.
+pub(crate) enum OracleAgain {
+    /// It was.
+    Asked,
+    /// It could not be, for this reason.
+    Away(String),
 }
 
 /// Walks the capsule `times` times, in a fresh process each time.
@@ -126,15 +138,28 @@ pub(crate) fn replay(file: &Path, times: u64) -> Result<Replayed, Failure> {
     if let Some(Ended::SystemCall(number)) = tally.first_other {
         return Err(refused(file, number));
     }
-    let differences = tally
+    let mut differences = tally
         .first_other
         .map_or(Vec::new(), |other| tally.expected.differences(&other));
+    let mut oracle = None;
+    if differences.is_empty() && holds_wrong_frames(&capsule) {
+        oracle = Some(match CapsuleOpinion::of(&capsule) {
+            Ok(opinion) => {
+                let mut puppet = Puppet::new(&capsule)?;
+                puppet.walk()?;
+                differences.extend(opinion.confirms(&puppet.frames()?).err());
+                OracleAgain::Asked
+            }
+            Err(error) => OracleAgain::Away(error.to_string()),
+        });
+    }
     Ok(Replayed {
         signature: capsule.facts.signature,
         walker: capsule.facts.walker,
         jvm: capsule.facts.jvm,
         identical: KOfN::new(tally.identical, times),
         differences,
+        oracle,
     })
 }
 

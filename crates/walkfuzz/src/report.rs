@@ -93,7 +93,7 @@ fn compared(args: &ReportArgs, folder: &RunFolder, comparison: &Comparison) -> R
     if args.json {
         crate::print_json(comparison)?;
     } else {
-        let screen = compare::screen(comparison, &folder.facts()?);
+        let screen = compare::screen(comparison, &compare::subject(&folder.facts()?));
         crate::print(screen.as_bytes())?;
     }
     match args.fail_on {

@@ -51,6 +51,7 @@ static WALKER: RawWalker = RawWalker {
     walk: Some(walk),
     walk_from_frame: Some(walk_from_frame),
     method: METHOD_PC,
+    walk_remote: None,
 };
 
 /// The library's description.

@@ -5,8 +5,8 @@
 use std::sync::atomic::{AtomicU64, Ordering::*};
 
 use serde::Serialize;
-use walkfuzz_walkers::{Remote, RemoteMode};
 
+use super::outside::Outside;
 use super::spread::{Spread, SpreadSummary};
 
 /// `ticks_GC_active`: a collection began or ended between the two walks of a pair.
@@ -137,13 +137,8 @@ impl Counts {
         }
     }
 
-    pub(crate) fn summary(
-        &self,
-        walker: &Remote,
-        sets_key: bool,
-        resets_mark: bool,
-        tick_hz: u64,
-    ) -> RemoteSummary {
+    pub(crate) fn summary(&self, outside: &Outside, tick_hz: u64) -> RemoteSummary {
+        let agct = outside.as_agct();
         let get = |count: &AtomicU64| count.load(Relaxed);
         let (equal, ignored, different) =
             (get(&self.equal), get(&self.ignored), get(&self.different));
@@ -161,7 +156,7 @@ impl Counts {
             }
         }
         RemoteSummary {
-            walker: walker.mode().name(),
+            walker: outside.walker().name(),
             walks: get(&self.walks),
             faults: get(&self.faults),
             hangs: get(&self.hangs),
@@ -173,16 +168,16 @@ impl Counts {
             busy: get(&self.busy),
             late: get(&self.late),
             left: get(&self.left),
-            unknown_threads: walker.unknown(),
-            lookups_again: walker.retries(),
+            unknown_threads: agct.map_or(0, |(walker, _)| walker.unknown()),
+            lookups_again: agct.map_or(0, |(walker, _)| walker.retries()),
             exits_waited: get(&self.exits_waited),
             exits_unwaited: get(&self.exits_unwaited),
-            sets_key,
-            resets_mark,
-            held: match walker.mode() {
-                RemoteMode::Env | RemoteMode::Tid => self.held.summary(tick_hz),
-                RemoteMode::Running => None,
-            },
+            sets_key: agct.is_some_and(|(_, facts)| facts.needs_key()),
+            resets_mark: agct.is_some_and(|(_, facts)| facts.knows_mark()),
+            held: outside
+                .holds()
+                .then(|| self.held.summary(tick_hz))
+                .flatten(),
             differences,
         }
     }

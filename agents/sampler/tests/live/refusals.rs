@@ -62,7 +62,7 @@ fn walks_from_outside_go_with_untouched_samples_alone() {
 fn a_jvm_without_request_stack_trace() {
     refused(
         "walker=request-stack-trace",
-        "this JVM offers no RequestStackTrace: walker=request-stack-trace has nothing to ask",
+        "this JVM offers no RequestStackTrace: the walker request-stack-trace has nothing to ask",
     );
 }
 

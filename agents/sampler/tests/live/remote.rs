@@ -6,7 +6,7 @@ use walkfuzz_record::{Counter, Record, RecordReader, Tally};
 use crate::support::{Run, counter, load_into, releases, tally, text, wait_for};
 
 /// The walks of the record's walker of that name.
-fn walks_of(record: &Record, walker: &str, perturbed: bool) -> Tally {
+pub(crate) fn walks_of(record: &Record, walker: &str, perturbed: bool) -> Tally {
     let mut sum = Tally::default();
     for lane in &record.lanes {
         for (id, nature, tally) in &lane.tallies {
@@ -19,7 +19,7 @@ fn walks_of(record: &Record, walker: &str, perturbed: bool) -> Tally {
     sum
 }
 
-fn number(summary: &Value, field: &str) -> u64 {
+pub(crate) fn number(summary: &Value, field: &str) -> u64 {
     summary["remote"][field].as_u64().unwrap()
 }
 

@@ -16,7 +16,7 @@ use crate::capture::{
 };
 use crate::error::{CaptureError, PuppetError};
 use crate::format::limits::PAGE;
-use crate::outcome::Ended;
+use crate::outcome::{Ended, ReturnedFrame};
 use crate::puppet::{Absent, Puppet, Source, Tracee, Walk, judge};
 use crate::request::Keep;
 use crate::resident::{KeptSnapshot, Pages};
@@ -185,6 +185,14 @@ impl<'a> Ground<'a> {
         self.puppet.walk_on_demand(&self.source)
     }
 
+    /// The frames that the last walk gave, if it came back.
+    ///
+    /// # Errors
+    /// When the process's memory cannot be read.
+    pub fn frames(&self) -> Result<Vec<ReturnedFrame>, PuppetError> {
+        self.puppet.frames()
+    }
+
     /// The walk from `keep.registers`, with the pages that it needs.
     ///
     /// # Errors
@@ -239,6 +247,7 @@ impl<'a> Ground<'a> {
                 facts,
                 layout,
                 pages,
+                opinion: None,
             },
             effort,
         ))

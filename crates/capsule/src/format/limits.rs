@@ -18,5 +18,7 @@ pub const LOWEST: u64 = 0x1_0000;
 pub const STUB_PAGES: u64 = 2;
 /// Depth of walks.
 pub const DEPTH: i32 = 1 << 16;
+/// Words of memory that a second opinion read.
+pub const OPINION_WORDS: u64 = 1 << 20;
 /// SafeFetch loads.
 pub const SAFEFETCH: u64 = 64;

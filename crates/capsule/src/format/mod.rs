@@ -19,6 +19,7 @@ pub(crate) const FACTS: u32 = 1;
 pub(crate) const LAYOUT: u32 = 2;
 pub(crate) const ENTRY_PAGES: u32 = 3;
 pub(crate) const REFERENCES: u32 = 4;
+pub(crate) const OPINION: u32 = 5;
 
 /// What messages call a note.
 pub(crate) const fn note_name(kind: u32) -> &'static str {
@@ -26,6 +27,7 @@ pub(crate) const fn note_name(kind: u32) -> &'static str {
         FACTS => "facts",
         LAYOUT => "layout",
         ENTRY_PAGES => "entry pages",
+        OPINION => "second opinion",
         _ => "references",
     }
 }

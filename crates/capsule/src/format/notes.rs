@@ -1,4 +1,4 @@
-//! The notes with binary content: layout, pages as they were at the entry, pages by reference.
+//! The notes with binary content: layout, pages as they were at the entry, pages by reference, what a second opinion read.
 //!
 //! Everything is little-endian. Numbers of pages in the layout are LEB128, because there are many and most are small.
 
@@ -7,7 +7,11 @@ use std::collections::BTreeMap;
 use crate::capsule::{Layout, PageBytes, Protection};
 use crate::error::FormatError;
 use crate::format::limits::{self, PAGE};
-use crate::format::{ENTRY_PAGES, LAYOUT, REFERENCES, lines, note_name};
+use crate::format::{ENTRY_PAGES, LAYOUT, OPINION, REFERENCES, lines, note_name};
+use crate::opinion::{Opinion, OpinionFacts};
+
+/// Bytes of a word.
+const WORD: u64 = 8;
 
 /// Reads a note from its begin; every step says whether there was enough.
 struct Input<'a> {
@@ -204,4 +208,67 @@ pub(crate) fn take_references(bytes: &[u8]) -> Result<Vec<Reference>, FormatErro
         }
     }
     Ok(references)
+}
+
+/// How long the facts are, the facts as JSON, then each run of words that follow one another as its address, how many there are, and these.
+pub(crate) fn put_opinion(opinion: &Opinion) -> Vec<u8> {
+    // Strings, numbers and lists of them: always possible.
+    let facts = serde_json::to_vec(&opinion.facts).unwrap_or_default();
+    let mut out = (facts.len() as u64).to_le_bytes().to_vec();
+    out.extend(facts);
+    let mut runs: Vec<(u64, Vec<u64>)> = Vec::new();
+    for (&address, &word) in &opinion.words {
+        match runs.last_mut() {
+            Some((start, words)) if *start + words.len() as u64 * WORD == address => {
+                words.push(word);
+            }
+            _ => runs.push((address, vec![word])),
+        }
+    }
+    for (start, words) in runs {
+        for word in [start, words.len() as u64].into_iter().chain(words) {
+            out.extend(word.to_le_bytes());
+        }
+    }
+    out
+}
+
+pub(crate) fn take_opinion(bytes: &[u8]) -> Result<Opinion, FormatError> {
+    let mut input = Input {
+        rest: bytes,
+        note: OPINION,
+    };
+    let length = input.word()?;
+    if length > limits::FACTS {
+        return Err(FormatError::TooMany {
+            what: "bytes of a second opinion's facts",
+            found: length,
+            limit: limits::FACTS,
+        });
+    }
+    let length = length as usize;
+    let facts: OpinionFacts =
+        serde_json::from_slice(input.take(length)?).map_err(FormatError::Facts)?;
+    let moves_cursors = |text: &String| text.chars().any(char::is_control);
+    let mut names = facts.symbols.iter().map(|symbol| &symbol.name);
+    if moves_cursors(&facts.walker) || names.any(moves_cursors) {
+        return Err(input.bad("a text has control characters"));
+    }
+    let mut words = BTreeMap::new();
+    while !input.rest.is_empty() {
+        let (start, length) = (input.word()?, input.word()?);
+        let left = limits::OPINION_WORDS - words.len() as u64;
+        if length > left {
+            return Err(input.bad("it has too many words"));
+        }
+        if !start.is_multiple_of(WORD) || start > limits::USER_SPACE - length * WORD {
+            return Err(input.bad("a word is no word of user space"));
+        }
+        for index in 0..length {
+            if words.insert(start + index * WORD, input.word()?).is_some() {
+                return Err(input.bad("a word is there twice"));
+            }
+        }
+    }
+    Ok(Opinion { facts, words })
 }

@@ -13,8 +13,8 @@ use walkfuzz_context::Arch;
 use crate::capsule::{Capsule, Content, Facts, Layout, Page, PageBytes, Protection, VERSION};
 use crate::error::FormatError;
 use crate::format::limits::{self, PAGE};
-use crate::format::notes::{take_entry_pages, take_layout, take_references};
-use crate::format::{ENTRY_PAGES, FACTS, LAYOUT, OWNER, REFERENCES, debugger, note_name};
+use crate::format::notes::{take_entry_pages, take_layout, take_opinion, take_references};
+use crate::format::{ENTRY_PAGES, FACTS, LAYOUT, OPINION, OWNER, REFERENCES, debugger, note_name};
 
 type Header = elf::FileHeader64<LittleEndian>;
 const ENDIAN: LittleEndian = LittleEndian;
@@ -103,6 +103,7 @@ impl Capsule {
             facts,
             layout,
             pages,
+            opinion: notes.get(OPINION).map(take_opinion).transpose()?,
         })
     }
 }
@@ -160,11 +161,12 @@ impl<'a> Notes<'a> {
         Ok(Self(found))
     }
 
+    fn get(&self, kind: u32) -> Option<&'a [u8]> {
+        self.0.get(&kind).copied()
+    }
+
     fn need(&self, kind: u32) -> Result<&'a [u8], FormatError> {
-        self.0
-            .get(&kind)
-            .copied()
-            .ok_or(FormatError::NoNote(note_name(kind)))
+        self.get(kind).ok_or(FormatError::NoNote(note_name(kind)))
     }
 }
 

@@ -7,6 +7,8 @@ use crate::capsule::*;
 use crate::error::FormatError;
 use crate::example::{CODE, STACK, STUB, example as sample};
 use crate::format::limits::{self, PAGE};
+use crate::format::notes::{put_opinion, take_opinion};
+use crate::opinion::{KnownSymbol, Opinion, OpinionFacts};
 
 #[test]
 fn what_is_written_is_read() {
@@ -35,6 +37,60 @@ fn returned_walks_are_kept_as_well() {
     });
     let bytes = capsule.to_bytes().unwrap();
     assert_eq!(Capsule::from_bytes(&bytes).unwrap(), capsule);
+}
+
+/// What the reference would say of the example, at words in three places.
+fn opinion() -> Opinion {
+    Opinion {
+        facts: OpinionFacts {
+            walker: "reference".to_owned(),
+            thread: Address(0x7000_0000),
+            frames: 2,
+            hash: 7,
+            symbols: vec![KnownSymbol {
+                name: "gHotSpotVMStructs".to_owned(),
+                address: Pc(0x7f00_0000),
+            }],
+        },
+        words: [(8, 1), (16, 2), (0x7fff_ffff_eff8, 3)].into(),
+    }
+}
+
+#[test]
+fn a_second_opinion_is_kept() {
+    let mut capsule = sample();
+    capsule.opinion = Some(opinion());
+    let bytes = capsule.to_bytes().unwrap();
+    assert_eq!(Capsule::from_bytes(&bytes).unwrap(), capsule);
+    assert!(capsule.to_bytes().unwrap().len() > sample().to_bytes().unwrap().len());
+    // No page of the walk's.
+    assert_eq!(
+        capsule.words().collect::<Vec<_>>(),
+        sample().words().collect::<Vec<_>>()
+    );
+}
+
+#[test]
+fn a_broken_second_opinion_is_refused() {
+    let whole = put_opinion(&opinion());
+    assert_eq!(take_opinion(&whole).unwrap(), opinion());
+    let facts = 8 + u64::from_le_bytes(*whole.first_chunk().unwrap()) as usize;
+    for length in (0..facts).chain([facts + 8, facts + 16, whole.len() - 1]) {
+        assert!(take_opinion(&whole[..length]).is_err(), "{length}");
+    }
+    let broken = |at: usize, word: u64| {
+        let mut bytes = whole.clone();
+        bytes[at..at + 8].copy_from_slice(&word.to_le_bytes());
+        take_opinion(&bytes).unwrap_err().to_string()
+    };
+    assert!(broken(facts, 9).contains("a word is no word of user space"));
+    assert!(broken(facts, u64::MAX - 7).contains("a word is no word of user space"));
+    assert!(broken(facts + 8, u64::MAX).contains("it has too many words"));
+    assert!(broken(facts + 8 + 24, 16).contains("a word is there twice"));
+    let mut shouting = opinion();
+    shouting.facts.walker = "\u{7}".to_owned();
+    let said = take_opinion(&put_opinion(&shouting)).unwrap_err();
+    assert!(said.to_string().contains("control characters"), "{said}");
 }
 
 #[test]

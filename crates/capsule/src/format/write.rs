@@ -8,9 +8,9 @@ use walkfuzz_context::{Arch, Registers};
 use crate::capsule::{Capsule, Content, Outcome};
 use crate::error::FormatError;
 use crate::format::limits::PAGE;
-use crate::format::notes::{put_entry_pages, put_layout, put_references};
+use crate::format::notes::{put_entry_pages, put_layout, put_opinion, put_references};
 use crate::format::segments::{references, segments, shown};
-use crate::format::{ENTRY_PAGES, FACTS, LAYOUT, OWNER, REFERENCES, debugger};
+use crate::format::{ENTRY_PAGES, FACTS, LAYOUT, OPINION, OWNER, REFERENCES, debugger};
 
 const HEADER: usize = 64;
 const PROGRAM_HEADER: usize = 56;
@@ -189,6 +189,9 @@ impl Capsule {
         put_note(&mut out, OWNER, ENTRY_PAGES, &put_entry_pages(changed));
         let references = put_references(&references(self));
         put_note(&mut out, OWNER, REFERENCES, &references);
+        if let Some(opinion) = &self.opinion {
+            put_note(&mut out, OWNER, OPINION, &put_opinion(opinion));
+        }
         out
     }
 

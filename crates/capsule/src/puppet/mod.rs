@@ -17,7 +17,7 @@ use crate::capsule::{
 };
 use crate::error::PuppetError;
 use crate::format::limits::PAGE;
-use crate::outcome::Ended;
+use crate::outcome::{Ended, ReturnedFrame};
 use crate::walking::TICKS;
 
 pub(crate) use tracee::{Stop, Tracee, end, fork_in_handler};
@@ -135,6 +135,27 @@ impl Puppet {
         }
         self.last = Some(ended);
         Ok(ended)
+    }
+
+    /// The frames that the last walk gave; none if it did not come back with some.
+    ///
+    /// # Errors
+    /// When the process's memory cannot be read.
+    pub fn frames(&self) -> Result<Vec<ReturnedFrame>, PuppetError> {
+        if !matches!(self.last, Some(Ended::Outcome(Outcome::Frames(_)))) {
+            return Ok(Vec::new());
+        }
+        let (_, bytes) = trace(&self.tracee, &self.walk.entry);
+        let bytes = bytes.map_err(|source| PuppetError::System {
+            what: "read the child's frames",
+            source,
+        })?;
+        let frame = |[low, high]: &[[u8; 8]; 2]| ReturnedFrame {
+            bci: u64::from_le_bytes(*low) as u32 as i32,
+            method: u64::from_le_bytes(*high),
+        };
+        let words = bytes.as_chunks::<8>().0;
+        Ok(words.as_chunks::<2>().0.iter().map(frame).collect())
     }
 
     /// Walks once, bringing each page that the walk asks for.
@@ -408,23 +429,26 @@ pub(crate) fn judge(
     }
 }
 
-/// The frames of a walk that came back (`ASGCT_CallTrace`: environment, count, frames).
+/// What a walk that came back gave.
 fn returned(tracee: &Tracee, walk: &Walk, near_misses: u32) -> Outcome {
+    let (frames, bytes) = trace(tracee, &walk.entry);
+    Outcome::Frames(FramesOutcome {
+        frames,
+        hash: bytes.map_or(0, |bytes| hash_of_frames(&bytes)),
+        near_misses,
+    })
+}
+
+/// The number of frames, or the code, and the frames' bytes (`ASGCT_CallTrace`: environment, count, frames).
+fn trace(tracee: &Tracee, entry: &Entry) -> (i32, io::Result<Vec<u8>>) {
     let word = |offset: u64| {
         let mut bytes = [0; 8];
-        let read = tracee.read(walk.entry.trace.0.wrapping_add(offset), &mut bytes);
+        let read = tracee.read(entry.trace.0.wrapping_add(offset), &mut bytes);
         read.map_or(0, |()| u64::from_le_bytes(bytes))
     };
     let frames = word(8) as u32 as i32;
-    let kept = frames.clamp(0, walk.entry.depth) as usize;
+    let kept = frames.clamp(0, entry.depth) as usize;
     let mut bytes = vec![0; kept * 16];
-    let hash = match tracee.read(word(16), &mut bytes) {
-        Ok(()) => hash_of_frames(&bytes),
-        Err(_) => 0,
-    };
-    Outcome::Frames(FramesOutcome {
-        frames,
-        hash,
-        near_misses,
-    })
+    let read = tracee.read(word(16), &mut bytes);
+    (frames, read.map(|()| bytes))
 }

@@ -7,17 +7,20 @@ use crate::edit::Perturbation;
 use crate::registers::Arch;
 use crate::value::ValueClass;
 
-/// Some or all of pc, sp and fp from other moments.
+/// Some or all of pc, sp and fp from other moments: each from another one, or all from the same, as one gets them who reads the registers at once
+/// and walks when the thread has gone on.
 fn torn(walk: &mut Perturbation, dice: &mut impl Dice, arch: Arch) {
     let registers = [
         (arch.pc(), ValueClass::NaturalPc),
         (arch.sp(), ValueClass::NaturalSp),
         (arch.fp(), ValueClass::NaturalFp),
     ];
-    let which = 1 + dice.below(7);
+    let at_once = dice.below(2) == 0;
+    let which = if at_once { 7 } else { 1 + dice.below(7) };
+    let moment = selector(dice);
     for (at, (register, class)) in registers.into_iter().enumerate() {
         if which & 1 << at != 0 {
-            let selector = selector(dice);
+            let selector = if at_once { moment } else { selector(dice) };
             walk.push(set(register, class, selector, 0));
         }
     }
@@ -46,7 +49,7 @@ mod tests {
     #[test]
     fn every_other_walk_is_of_earlier_moments() {
         let mut dice = Rng::new(5);
-        let mut torn = 0;
+        let (mut torn, mut at_once) = (0, 0);
         for _ in 0..100 {
             let mut batch = batch(&mut dice, Arch::X86_64);
             let before = batch;
@@ -59,6 +62,13 @@ mod tests {
                 }
                 torn += 1;
                 assert!(!walk.is_untouched());
+                let mut moments = walk.edits().iter().filter_map(|edit| match edit {
+                    Edit::Set { value, .. } => Some(value.selector),
+                    _ => None,
+                });
+                let first = moments.next();
+                let same = moments.all(|moment| Some(moment) == first);
+                at_once += u32::from(walk.edits().len() == 3 && same);
                 assert!(walk.edits().iter().all(|edit| matches!(
                     edit,
                     Edit::Set { value, .. } if matches!(
@@ -69,5 +79,9 @@ mod tests {
             }
         }
         assert!(torn > 100, "{torn}");
+        assert!(
+            at_once > torn / 4 && at_once < torn * 3 / 4,
+            "{at_once} of {torn}"
+        );
     }
 }

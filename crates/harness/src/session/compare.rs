@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use walkfuzz_context::generate::blind;
 use walkfuzz_context::{Address, Arch, Perturbation, Registers, Tier};
 use walkfuzz_engine::{FrozenEnd, Moment, Request, Shared, freeze};
+use walkfuzz_reference::CheckedMemory;
 use walkfuzz_vmstructs::Tid;
 use walkfuzz_walkers::{Agreement, Explainer, TraceBuffer, Walker, compare, contradiction};
 
@@ -195,7 +196,7 @@ struct Pair<'a> {
     depth: i32,
     first: Box<TraceBuffer>,
     second: Box<TraceBuffer>,
-    explainer: Option<Explainer>,
+    explainer: Option<Explainer<'static>>,
     examples: File,
 }
 
@@ -307,7 +308,13 @@ impl Pair<'_> {
             Some(explainer) if tier < Tier::T4 => {
                 let given = self.oracle.known_voice(self.walker, first, second);
                 let depth = usize::try_from(self.depth).unwrap_or(0);
-                explainer.explain(Address(moment.java_thread), registers, given, depth)
+                explainer.explain(
+                    &CheckedMemory,
+                    Address(moment.java_thread),
+                    registers,
+                    given,
+                    depth,
+                )
             }
             _ => None,
         };

@@ -2,9 +2,12 @@
 
 use std::time::{Duration, Instant};
 
+use walkfuzz_asgst::IteratorWalker;
+use walkfuzz_asgst::api::IteratorApi;
 use walkfuzz_engine::{Ended, Moment, Request};
 use walkfuzz_walkers::{TraceBuffer, Walker};
 
+use crate::asgst;
 use crate::error::HarnessError;
 use crate::measure::thread_cpu_ns;
 
@@ -35,34 +38,45 @@ impl FrameCosts {
 }
 
 impl Session {
-    /// Walks with the session's walker and with `other`, in turns at the same moments; moments at which one of them gives no frames do not count.
+    /// A walker by ASGST's iterators, over our own functions.
+    ///
+    /// # Errors
+    /// As for [`asgst::publish`].
+    pub fn asgst_iterator(&self) -> Result<IteratorWalker, HarnessError> {
+        asgst::publish(&self.world, &self.jvm)?;
+        Ok(IteratorWalker::new(IteratorApi::own()))
+    }
+
+    /// Walks with these walkers in turns at the same moments; moments at which one of them gives no frames do not count. The session's walker stands first
+    /// in what is given back.
     ///
     /// # Errors
     /// When no thread can be held any more.
     pub fn frame_costs(
         &mut self,
-        other: &dyn Walker,
+        others: &[&dyn Walker],
         time: Duration,
-    ) -> Result<[FrameCosts; 2], HarnessError> {
+    ) -> Result<Vec<FrameCosts>, HarnessError> {
         let Self {
             engine,
             walker,
             trace,
             ..
         } = self;
-        let mut costs = [FrameCosts::default(); 2];
+        let mut all: Vec<&dyn Walker> = vec![&**walker];
+        all.extend(others);
+        let mut costs = vec![FrameCosts::default(); all.len()];
         let began = Instant::now();
         while began.elapsed() < time {
             engine.visit(&Request::fresh(), &mut |moment| {
                 // Once each beforehand: what follows finds the same caches.
-                let both = [&**walker, other].map(|walker| frames(moment, walker, trace));
-                if both.contains(&0) {
+                if all.iter().any(|walker| frames(moment, *walker, trace) == 0) {
                     return;
                 }
-                for (walker, costs) in [&**walker, other].into_iter().zip(&mut costs) {
+                for (walker, costs) in all.iter().zip(&mut costs) {
                     let before = thread_cpu_ns();
                     for _ in 0..WALKS {
-                        costs.frames += frames(moment, walker, trace);
+                        costs.frames += frames(moment, *walker, trace);
                     }
                     costs.walks += u64::from(WALKS);
                     costs.cpu_seconds += (thread_cpu_ns() - before) / 1e9;

@@ -122,7 +122,7 @@ struct Asking<'a> {
     errands: Errands,
     /// `None` while a thread has it.
     order: Option<Box<Order>>,
-    explainer: Explainer,
+    explainer: Explainer<'static>,
     /// Hashes of the stacks of threads that stood still.
     stacks: HashSet<u64>,
     said: ThirdVoice,
@@ -256,7 +256,9 @@ impl Asking<'_> {
             if chosen::is_agct(walker) {
                 let depth = usize::try_from(self.depth).unwrap_or(0);
                 let registers = &order.registers;
-                found.known = self.explainer.explain(java_thread, registers, raw, depth);
+                found.known =
+                    self.explainer
+                        .explain(&CheckedMemory, java_thread, registers, raw, depth);
             }
             row.known += u64::from(found.known.is_some());
             let said = contradicted::frames(self.voices.world, "jvmti", &found, given, expected);

@@ -79,6 +79,8 @@ fn judge_on(
                 untouched: hit.untouched,
                 landscape: &known.landscape,
                 start: hit.perturbation,
+                opinion: None,
+                unneeded: None,
             };
             let same = |outcome: &WalkOutcome| {
                 crate::snapshots::hits::signature(hit, outcome).as_deref() == Some(signature)

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use walkfuzz_capsule::{Capsule, Outcome, Puppet};
 use walkfuzz_context::generate::blind;
-use walkfuzz_context::{Batch, BlobKind, Pc};
+use walkfuzz_context::{Arch, Batch, BlobKind, Pc, Perturbation};
 use walkfuzz_harness::{Mode, Session};
 use walkfuzz_record::{Finding, FindingVerdict, OutcomeKind};
 
@@ -39,6 +39,129 @@ pub(crate) fn skip() -> bool {
         println!("note: skip: faults cannot be planted on this architecture");
     }
     !CAN_PLANT
+}
+
+/// Threads are let go and walked meanwhile: what such a walk does is of tier T3, has a witness, and is tried again with each later one.
+pub(crate) fn ran_on() {
+    const INPUTS: u64 = 150;
+    let mut session = Session::start_around(
+        Mode::Survey,
+        &["live".to_owned()],
+        None,
+        planted::third_time,
+    )
+    .unwrap();
+    for _ in 0..INPUTS {
+        session
+            .run_given(&Batch::untouched(Arch::NATIVE).to_bytes())
+            .unwrap();
+    }
+    let summary = finished(&mut session);
+    // Nothing else is perturbed; before the first input nobody was held.
+    assert_eq!(summary.perturbed_walks, INPUTS - 1, "{summary:?}");
+    assert!(summary.controls.k > INPUTS / 3, "{:?}", summary.controls);
+    let found = session.run_folder().findings().unwrap().findings;
+    let planted: Vec<&Finding> = found
+        .iter()
+        .filter(|finding| finding.signature.contains("read_null"))
+        .collect();
+    let [finding] = planted[..] else {
+        panic!("{found:#?}");
+    };
+    let elsewhere = finding.reliability.portability.unwrap();
+    println!(
+        "note: {}, witness {:?}, {} of {} later walks, {} times, {:?}",
+        finding.title, finding.witness, elsewhere.k, elsewhere.of, finding.count, finding.verdict
+    );
+    assert!(
+        finding.title.contains("via third-time") && finding.title.ends_with("[T3]"),
+        "{}",
+        finding.title
+    );
+    // Now and then a thread is held twice in the same context.
+    assert!(finding.count > INPUTS / 2, "{}", finding.count);
+    assert_eq!(elsewhere.of, 100);
+    assert!(elsewhere.k > 50, "{elsewhere:?}");
+    // No copy has the moment.
+    assert_eq!(finding.reliability.frozen, None);
+    // Its registers are untouched ones, so that their class has been seen.
+    assert_eq!(finding.registers.edited, [""; 0]);
+    assert!(finding.witness.observed > 0, "{:?}", finding.witness);
+    assert_eq!(finding.verdict, FindingVerdict::Bug);
+}
+
+/// A walker that trusts the sp of a thread that has gone on: the finding is of tier T3, and is brought back as others are.
+pub(crate) fn torn() {
+    if skip() {
+        return;
+    }
+    // Others' stack pointers lie in other stacks.
+    // SAFETY: no thread has been started in this process.
+    unsafe { std::env::set_var("WALKFUZZ_THREADS", "1") };
+    let mut session = Session::start_around(
+        Mode::Survey,
+        &["live".to_owned()],
+        None,
+        planted::raised_sp_around,
+    )
+    .unwrap();
+    // An sp that the thread had at another moment, at the pc that it has now.
+    let inputs = (0..64).map(|moment| {
+        let walk = format!("sp=natural-sp[{moment}]");
+        let mut batch = Batch::untouched(Arch::NATIVE);
+        batch.set_walks(&[Perturbation::parse(Arch::NATIVE, &walk).unwrap()]);
+        batch.to_bytes()
+    });
+    let inputs: Vec<Vec<u8>> = inputs.collect();
+    let done = |found: &[Finding]| {
+        let tried = |finding: &Finding| {
+            let tried = finding.reliability.portability;
+            tried.is_some_and(|tried| tried.of >= 100)
+        };
+        found
+            .iter()
+            .any(|finding| finding.signature.contains("read_null") && tried(finding))
+    };
+    hunt(&mut session, &inputs, Duration::from_secs(60), done);
+    let summary = finished(&mut session);
+    assert!(summary.controls.k > 0, "{:?}", summary.controls);
+    let found = session.run_folder().findings().unwrap().findings;
+    // What AsyncGetCallTrace itself does there is not this test's.
+    let planted: Vec<&Finding> = found
+        .iter()
+        .filter(|finding| finding.signature.contains("read_null"))
+        .collect();
+    let [finding] = planted[..] else {
+        panic!("{found:#?}");
+    };
+    println!(
+        "note: {}, {:?}, witness {:?}, {:?}, {} times, {:?}",
+        finding.title,
+        finding.input.perturbation,
+        finding.witness,
+        finding.reliability,
+        finding.count,
+        finding.verdict
+    );
+    assert!(
+        finding.title.contains("via raised-sp") && finding.title.ends_with("[T3]"),
+        "{}",
+        finding.title
+    );
+    assert_eq!(finding.tier, "T3");
+    // Another way to an sp that the thread had may be smaller.
+    assert!(finding.input.perturbation.starts_with("sp"));
+    assert_eq!(finding.registers.edited, ["rsp"]);
+    assert!(finding.witness.of > 0, "{:?}", finding.witness);
+    // A witness makes it a bug; without one it is not observed, and no more than robustness.
+    let verdict = match finding.witness.observed {
+        0 => FindingVerdict::Robustness,
+        _ => FindingVerdict::Bug,
+    };
+    assert_eq!(finding.verdict, verdict);
+    let frozen = finding.reliability.frozen.unwrap();
+    assert_eq!((frozen.k, frozen.of), (3, 3));
+    assert!(finding.reliability.portability.unwrap().of > 0);
 }
 
 /// A fault with one cause is brought back to that cause, in frozen copies, and happens again at every other moment.

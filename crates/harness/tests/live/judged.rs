@@ -4,7 +4,10 @@ use std::time::Duration;
 
 use walkfuzz_capsule::{Capsule, Outcome, Puppet};
 use walkfuzz_context::generate::blind;
-use walkfuzz_context::{Arch, Batch, Perturbation};
+use walkfuzz_context::{Arch, Batch, Perturbation, Tier};
+use walkfuzz_harness::compare_file::compare_capsule;
+use walkfuzz_harness::minimise_file::{minimise_capsule, registers};
+use walkfuzz_harness::opinion::CapsuleOpinion;
 use walkfuzz_harness::{Mode, Session};
 use walkfuzz_record::{ContradictionKind, Finding, FindingVerdict, OutcomeKind, Summary};
 
@@ -50,25 +53,98 @@ fn print_oracle(summary: &Summary) {
     );
 }
 
-/// Whether its walk is in a capsule, and gives the same wrong frames whenever it is walked again.
-fn is_kept(session: &Session, finding: &Finding) -> bool {
-    let Some(path) = &finding.capsule.path else {
-        return false;
-    };
-    let capsule = Capsule::read(&session.run_folder().path().join(path)).unwrap();
+/// Its capsule.
+fn capsule(session: &Session, finding: &Finding) -> Capsule {
+    let path = finding.capsule.path.as_ref();
+    let path = path.unwrap_or_else(|| panic!("{:?}", finding.capsule));
+    Capsule::read(&session.run_folder().path().join(path)).unwrap()
+}
+
+/// Whether the capsule's walk gives the same wrong frames whenever it is walked again.
+fn is_kept(capsule: &Capsule) -> bool {
     let Outcome::Frames(frames) = capsule.facts.expected else {
         return false;
     };
-    let mut puppet = Puppet::new(&capsule).unwrap();
+    let mut puppet = Puppet::new(capsule).unwrap();
     (0..20).all(|_| {
         let ended = puppet.walk().unwrap();
         frames.frames > 0 && capsule.facts.expected.differences(&ended).is_empty()
     })
 }
 
+/// In the capsule the reference gives the frames that it gave at the held moment, and contradicts the walker in the same way.
+fn is_contradicted(capsule: &Capsule, finding: &Finding) {
+    let said = finding.outcome.contradiction.as_ref().unwrap();
+    let compared = compare_capsule(capsule).unwrap();
+    assert_eq!(compared.differences, Vec::<String>::new());
+    let [example] = &compared.comparison.examples[..] else {
+        panic!("{:?}", compared.comparison);
+    };
+    assert_eq!(&example.contradiction, said);
+    assert!(
+        !said.expected.is_empty() && !said.given.is_empty(),
+        "{said:?}"
+    );
+    assert_eq!(example.tier, finding.tier);
+    assert_eq!(compared.comparison.tier(Tier::T4).differ, 1);
+    let opinion = capsule.opinion.as_ref().unwrap();
+    assert!(opinion.facts.frames > 0, "{:?}", opinion.facts);
+    let mut without = capsule.clone();
+    without.opinion = None;
+    let bytes = |capsule: &Capsule| capsule.to_bytes().unwrap().len();
+    println!(
+        "note: capsule of {} bytes, {} without what the reference reads: {} words for {} frames",
+        bytes(capsule),
+        bytes(&without),
+        opinion.words.len(),
+        opinion.facts.frames
+    );
+    let error = compare_capsule(&without).unwrap_err().to_string();
+    assert!(error.contains("WALKFUZZ_ORACLE=reference"), "{error}");
+    // The first word of the stack that it read.
+    let (_, registers) = registers(capsule).unwrap();
+    let (first, _) = opinion.words.range(registers.sp().0..).next().unwrap();
+    let mut holed = capsule.clone();
+    holed.opinion.as_mut().unwrap().words.remove(first);
+    let error = compare_capsule(&holed).unwrap_err().to_string();
+    assert!(error.contains("the reference walker reads"), "{error}");
+}
+
+/// What was put to its perturbation goes again, and what is left is wrong in the same way.
+fn is_minimised(capsule: &Capsule, finding: &Finding) {
+    let mut grown = capsule.clone();
+    grown.facts.perturbation.push_str(" rcx+=8 r9~bit40");
+    let minimised = minimise_capsule(&grown).unwrap();
+    assert!(minimised.walks > 2, "{}", minimised.walks);
+    let smaller = &minimised.capsule;
+    let edits = |capsule: &Capsule| capsule.facts.perturbation.split(' ').count();
+    assert_eq!((edits(&grown), edits(smaller)), (3, 1));
+    assert_eq!(smaller.facts.signature, finding.signature);
+    let compared = compare_capsule(smaller).unwrap();
+    assert_eq!(compared.differences, Vec::<String>::new());
+    let found = &compared.comparison.examples[0].contradiction;
+    let said = finding.outcome.contradiction.as_ref().unwrap();
+    assert_eq!(found, said);
+    let mut puppet = Puppet::new(smaller).unwrap();
+    puppet.walk().unwrap();
+    let given = puppet.frames().unwrap();
+    let opinion = CapsuleOpinion::of(smaller).unwrap();
+    assert_eq!(opinion.confirms(&given), Ok(()));
+    // Frames that are right, or wrong in another way, are no confirmation.
+    let mut other = given;
+    other[0].bci -= 1;
+    opinion.confirms(&other).unwrap_err();
+}
+
 fn is_tried(finding: &Finding) -> bool {
     let tried = finding.reliability.portability;
     tried.is_some_and(|tried| tried.of >= 100)
+}
+
+/// The lies about perturbed contexts. What AsyncGetCallTrace, which the liar asks, has wrong by itself, it has wrong about untouched ones.
+fn planted_lies(found: &[Finding]) -> Vec<&Finding> {
+    let lies = lies(found).into_iter();
+    lies.filter(|finding| finding.tier == "T4").collect()
 }
 
 /// Each lie has a finding that says what is wrong, and is minimised to its cause.
@@ -82,14 +158,14 @@ pub(crate) fn wrong_frames() {
         input(&["rbx+=777", "rbx+=8", "rcx+=64 rdx+=5"]),
     ];
     let done = |found: &[Finding]| {
-        let lies = lies(found);
+        let lies = planted_lies(found);
         lies.len() >= 2 && lies.iter().all(|finding| is_tried(finding))
     };
     let found = hunt(&mut session, &inputs, Duration::from_secs(50), done);
     let summary = finished(&mut session);
     print(&found);
     print_oracle(&summary);
-    let lies = lies(&found);
+    let lies = planted_lies(&found);
     let one = |kind: ContradictionKind| {
         let same = |finding: &&&Finding| {
             let said = finding.outcome.contradiction.as_ref();
@@ -133,7 +209,10 @@ pub(crate) fn wrong_frames() {
     assert!(row.is_some_and(|row| row.perturbed > 1), "{summary:?}");
     assert!(summary.oracle.agreed > 100, "{:?}", summary.oracle);
     for finding in [moved, missing] {
-        assert!(is_kept(&session, finding), "{:?}", finding.capsule);
+        let capsule = capsule(&session, finding);
+        assert!(is_kept(&capsule), "{:?}", finding.capsule);
+        is_contradicted(&capsule, finding);
+        is_minimised(&capsule, finding);
         assert!(
             finding
                 .commands

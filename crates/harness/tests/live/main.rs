@@ -58,6 +58,18 @@ const CASES: &[Case] = &[
     Case::new("reference", judged::reference).with("WALKFUZZ_WALKER", "reference"),
     Case::new("from_outside", sessions::from_outside)
         .with("WALKFUZZ_WALKER", "agct-remote-running"),
+    Case::new("ran_on", findings::ran_on).with("WALKFUZZ_WALKER", "agct-remote-running"),
+    Case::new("torn", findings::torn)
+        .once()
+        .with("WALKFUZZ_WALKER", "agct-remote-running"),
+    Case::new("by_env", sessions::by_another_thread)
+        .once()
+        .with("WALKFUZZ_WALKER", "agct-remote-env"),
+    Case::new("by_tid", sessions::by_another_thread)
+        .once()
+        .with("WALKFUZZ_WALKER", "agct-remote-tid"),
+    Case::new("requests", sessions::requests).once(),
+    Case::new("no_requests", sessions::no_requests).with("WALKFUZZ_WALKER", "request-stack-trace"),
     Case::new("compared", compared::compared)
         .collectors(Z)
         .with("WALKFUZZ_ORACLE", "reference"),

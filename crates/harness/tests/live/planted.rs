@@ -5,7 +5,7 @@
 //! kernel delivered it stands right below.
 
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicI32, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicI32, AtomicU64, AtomicUsize, Ordering};
 
 use walkfuzz_context::{Arch, Batch, Perturbation};
 use walkfuzz_record::{Code, Generation};
@@ -27,41 +27,84 @@ pub(crate) fn threads_walked() -> usize {
 /// Calls `function` in the place of AsyncGetCallTrace.
 pub(crate) struct Planted {
     name: &'static str,
-    inner: Agct,
+    inner: Box<dyn Walker>,
     function: WalkFunction,
 }
 
 /// AsyncGetCallTrace itself; the walked threads are counted.
 pub(crate) fn nothing(agct: Agct) -> Box<dyn Walker> {
-    plant("agct", agct, walk)
+    plant("agct", Box::new(agct), walk)
 }
 
 /// Faults where sp alone was raised by at least [`LEAST`] bytes.
 pub(crate) fn raised_sp(agct: Agct) -> Box<dyn Walker> {
-    plant("raised-sp", agct, fault_where_raised)
+    plant("raised-sp", Box::new(agct), fault_where_raised)
+}
+
+/// The same, around a walker that walks from another thread, of threads that are held: when one runs on, what its registers were is not known any more.
+pub(crate) fn raised_sp_around(inner: Box<dyn Walker>) -> Box<dyn Walker> {
+    struct Held(Box<dyn Walker>);
+    impl Walker for Held {
+        fn name(&self) -> &'static str {
+            "raised-sp"
+        }
+        fn generation(&self) -> Generation {
+            self.0.generation()
+        }
+        fn prepare(
+            &self,
+            trace: &mut TraceBuffer,
+            depth: i32,
+            thread: ThreadHandle,
+            start: Start,
+        ) -> Option<Call> {
+            let call = self.0.prepare(trace, depth, thread, start)?;
+            // SAFETY: as below; the thread is held now.
+            let raised = unsafe { raised_by(call.last) }.is_some_and(|bytes| bytes >= LEAST);
+            Some(Call {
+                function: if raised { fault } else { call.function },
+                ..call
+            })
+        }
+        fn finish(&self, trace: &TraceBuffer) -> Code {
+            self.0.finish(trace)
+        }
+        fn passes_for_another(&self) -> bool {
+            self.0.passes_for_another()
+        }
+        fn left(&self, trace: &TraceBuffer) {
+            self.0.left(trace);
+        }
+    }
+    Box::new(Held(inner))
+}
+
+/// Faults where a context comes for the third time in a row: that of a thread that has been let go, if each moment is walked twice.
+pub(crate) fn third_time(inner: Box<dyn Walker>) -> Box<dyn Walker> {
+    plant("third-time", inner, fault_at_the_third)
 }
 
 /// Misbehaves as [`Nudge`] says.
 pub(crate) fn misbehaving(agct: Agct) -> Box<dyn Walker> {
-    plant("misbehaving", agct, misbehave)
+    plant("misbehaving", Box::new(agct), misbehave)
 }
 
 /// Gives a wrong bytecode for the first frame where rax alone was raised by at least [`LEAST`] bytes, and leaves the second frame out where rbx was.
 pub(crate) fn lying(agct: Agct) -> Box<dyn Walker> {
-    plant("liar", agct, lie)
+    plant("liar", Box::new(agct), lie)
 }
 
 /// Gives a wrong bytecode for the first frame of every walk.
 pub(crate) fn always_lying(agct: Agct) -> Box<dyn Walker> {
-    plant("liar", agct, lie_always)
+    plant("liar", Box::new(agct), lie_always)
 }
 
 /// Answers -5 to everything.
 pub(crate) fn refusing(agct: Agct) -> Box<dyn Walker> {
-    plant("refusing", agct, refuse)
+    plant("refusing", Box::new(agct), refuse)
 }
 
-fn plant(name: &'static str, inner: Agct, function: WalkFunction) -> Box<dyn Walker> {
+fn plant(name: &'static str, inner: Box<dyn Walker>, function: WalkFunction) -> Box<dyn Walker> {
     Box::new(Planted {
         name,
         inner,
@@ -101,6 +144,14 @@ impl Walker for Planted {
 
     fn finish(&self, trace: &TraceBuffer) -> Code {
         self.inner.finish(trace)
+    }
+
+    fn passes_for_another(&self) -> bool {
+        self.inner.passes_for_another()
+    }
+
+    fn left(&self, trace: &TraceBuffer) {
+        self.inner.left(trace);
     }
 }
 
@@ -163,6 +214,29 @@ unsafe extern "C" fn fault_where_raised(trace: *mut c_void, depth: i32, context:
     // SAFETY: `prepare` passes a context that was copied from the kernel's.
     unsafe {
         if raised_by(context).is_some_and(|bytes| bytes >= LEAST) {
+            read_null();
+        }
+        walk(trace, depth, context);
+    }
+}
+
+unsafe extern "C" fn fault(_: *mut c_void, _: i32, _: *mut c_void) {
+    // SAFETY: the guard is there.
+    unsafe { read_null() };
+}
+
+unsafe extern "C" fn fault_at_the_third(trace: *mut c_void, depth: i32, context: *mut c_void) {
+    static BEFORE: AtomicU64 = AtomicU64::new(0);
+    static TIMES: AtomicU64 = AtomicU64::new(0);
+    // SAFETY: `prepare` passes a context.
+    unsafe {
+        let registers = walkfuzz_guard::read_registers(context.cast());
+        let sum = |sum: u64, word: &u64| (sum ^ word).wrapping_mul(0x0000_0100_0000_01b3);
+        let now = registers.words.iter().fold(0xcbf2_9ce4_8422_2325, sum);
+        if BEFORE.swap(now, Ordering::Relaxed) != now {
+            TIMES.store(0, Ordering::Relaxed);
+        }
+        if TIMES.fetch_add(1, Ordering::Relaxed) == 2 {
             read_null();
         }
         walk(trace, depth, context);

@@ -1,6 +1,8 @@
 //! Sessions that walk with the JVM's own walker, or with one that walks nowhere.
 
 use std::collections::BTreeSet;
+use std::ffi::c_void;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use walkfuzz_context::generate::{Rng, batch, tear};
@@ -8,8 +10,8 @@ use walkfuzz_context::witness::OffsetClass;
 use walkfuzz_context::{Arch, Batch, BlobKind, Perturbation};
 use walkfuzz_harness::campaign::summarise;
 use walkfuzz_harness::{Mode, Session};
-use walkfuzz_record::{Summary, Verdict};
-use walkfuzz_walkers::{Agct, Walker};
+use walkfuzz_record::{Generation, Summary, Verdict};
+use walkfuzz_walkers::{Agct, ExtensionCall, RequestStackTrace, Walker};
 
 use crate::planted;
 
@@ -75,6 +77,102 @@ pub(crate) fn from_outside() {
         summary.walks, summary.perturbed_walks
     );
     print_findings(&summary);
+}
+
+/// Contexts of held threads, which another thread walks while they wait: nothing is torn.
+pub(crate) fn by_another_thread() {
+    const INPUTS: u64 = 400;
+    let mut session = Session::start(Mode::Survey, &["live".to_owned()], None).unwrap();
+    let mut dice = Rng::new(3);
+    for _ in 0..INPUTS {
+        let mut torn = batch(&mut dice, Arch::NATIVE);
+        tear(&mut torn, &mut dice);
+        session.run_input(&torn.to_bytes()).unwrap();
+    }
+    let summary = finished(&mut session);
+    // As above.
+    assert!(summary.controls.k >= 40, "controls {:?}", summary.controls);
+    assert!(summary.perturbed_walks > 2 * INPUTS, "{summary:?}");
+    let findings = session.run_folder().findings().unwrap().findings;
+    let name = std::env::var("WALKFUZZ_WALKER").unwrap();
+    for finding in &findings {
+        assert!(
+            finding.title.contains(&format!("via {name}")),
+            "{}",
+            finding.title
+        );
+        assert_ne!(finding.tier, "T3", "{finding:#?}");
+    }
+    println!("note: {} walks, {} findings", summary.walks, findings.len());
+}
+
+/// How often the extension function was called, and what with: thread or no context.
+static ASKED: AtomicU64 = AtomicU64::new(0);
+static ASKED_WRONGLY: AtomicU64 = AtomicU64::new(0);
+
+/// An extension function in the place of a JVM's: takes six of seven requests.
+unsafe extern "C" fn extension(
+    environment: *mut c_void,
+    thread: *mut c_void,
+    context: *mut c_void,
+    _: i64,
+) -> i32 {
+    let right = environment as usize == 0x1110 && thread.is_null() && !context.is_null();
+    ASKED_WRONGLY.fetch_add(u64::from(!right), Ordering::Relaxed);
+    match ASKED.fetch_add(1, Ordering::Relaxed) % 7 {
+        3 => 98,
+        _ => 0,
+    }
+}
+
+/// A session asks with RequestStackTrace, at untouched contexts and perturbed ones.
+pub(crate) fn requests() {
+    const INPUTS: u64 = 300;
+    let mut session = survey(|_| {
+        type Fixed = unsafe extern "C" fn(*mut c_void, *mut c_void, *mut c_void, i64) -> i32;
+        // SAFETY: its arguments go where those of a variadic function go, in this calling convention.
+        let function = unsafe { std::mem::transmute::<Fixed, ExtensionCall>(extension) };
+        // SAFETY: the function above looks at no environment.
+        Box::new(unsafe { RequestStackTrace::new(function, 0x1110 as *mut c_void) })
+    });
+    for _ in 0..INPUTS {
+        session.run_input(&[]).unwrap();
+    }
+    let asked = ASKED.load(Ordering::Relaxed);
+    let summary = finished(&mut session);
+    assert!(summary.walks <= asked && asked < 2 * summary.walks);
+    assert_eq!(ASKED_WRONGLY.load(Ordering::Relaxed), 0);
+    // A request that is taken is all that can be seen of one: a control, too.
+    assert!(summary.controls.k >= INPUTS / 2, "{:?}", summary.controls);
+    assert!(summary.controls.k < summary.controls.of);
+    let of_code = |code: i32| -> u64 {
+        let rows = summary.outcomes.iter();
+        rows.filter(|row| {
+            row.code == Some(code) && row.generation == Some(Generation::RequestStackTrace)
+        })
+        .map(|row| row.untouched + row.perturbed)
+        .sum()
+    };
+    println!(
+        "note: {asked} requests: {} taken, {} not",
+        of_code(0),
+        of_code(-1)
+    );
+    assert_eq!(of_code(0) + of_code(-1), summary.walks, "{summary:?}");
+    assert!(of_code(0) > of_code(-1) && of_code(-1) > 0);
+    assert_eq!(summary.findings.len(), 0, "{:?}", summary.findings);
+}
+
+/// No JVM of today offers it.
+pub(crate) fn no_requests() {
+    let refused = Session::start(Mode::Survey, &["live".to_owned()], None);
+    let error = refused.err().expect("a JVM that offers RequestStackTrace");
+    assert_eq!(
+        error.to_string(),
+        "this JVM offers no RequestStackTrace: the walker request-stack-trace has nothing to ask"
+    );
+    assert_eq!(error.exit_code(), 3);
+    println!("note: {error}");
 }
 
 /// Generated inputs on held threads.

@@ -1,11 +1,10 @@
 //! Java threads in whatever state they are: a signal to one after the other, both walks in its handler.
 
 use std::ffi::c_void;
-use std::sync::atomic::{AtomicPtr, AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use walkfuzz_context::{Address, Arch, Registers};
-use walkfuzz_engine::Live;
+use walkfuzz_engine::{Errand, Errands, Live};
 use walkfuzz_guard::read_registers;
 use walkfuzz_harness::world::World;
 use walkfuzz_reference::{CheckedMemory, End, Reference, ReferenceFrame, Thread, Walk};
@@ -20,15 +19,11 @@ use crate::tally::{Pair, Tally};
 
 const DEPTH: usize = 1024;
 
-/// The stages of one order to walk.
-const IDLE: u32 = 0;
-const ORDERED: u32 = 1;
-const WALKING: u32 = 2;
-const DONE: u32 = 3;
+/// How long a thread has to take its signal.
+const PATIENCE: Duration = Duration::from_millis(200);
 
 /// What the handler needs, and what it leaves.
 struct Order {
-    stage: AtomicU32,
     thread: ThreadHandle,
     java_thread: Address,
     agct: Agct,
@@ -46,27 +41,10 @@ struct Order {
     walk: Walk,
 }
 
-static ORDER: AtomicPtr<Order> = AtomicPtr::new(std::ptr::null_mut());
-
-fn signal() -> i32 {
-    libc::SIGRTMIN() + 5
-}
-
-unsafe extern "C" fn on_signal(_: i32, _: *mut libc::siginfo_t, context: *mut c_void) {
-    let order = ORDER.load(Ordering::Acquire);
-    // SAFETY: leaked by `run`; only the stage is touched before the order is taken.
-    let stage = unsafe { &(*order).stage };
-    // A late signal finds an order that is not for it.
-    // SAFETY: gettid has no preconditions; the thread's id is written before the stage.
-    let is_mine = unsafe { libc::gettid() == (*order).thread.tid };
-    let taken = stage.compare_exchange(ORDERED, WALKING, Ordering::AcqRel, Ordering::Relaxed);
-    if !is_mine || taken.is_err() {
-        return;
-    }
-    // SAFETY: the one who takes the order has it to itself until it is done.
-    let order = unsafe { &mut *order };
+/// In the thread's handler.
+fn walk_here(order: &mut Order, context: *mut libc::ucontext_t) {
     // SAFETY: the kernel's context.
-    order.registers = unsafe { read_registers(context.cast()) };
+    order.registers = unsafe { read_registers(context) };
     let memory = &CheckedMemory;
     order.facts = order.reference.thread(memory, order.java_thread).ok();
     if let Some(facts) = &order.facts {
@@ -76,11 +54,25 @@ unsafe extern "C" fn on_signal(_: i32, _: *mut libc::siginfo_t, context: *mut c_
         let frames = order.frames.get(..order.walk.frames).unwrap_or_default();
         let again = &mut order.again;
         let registers = &order.registers;
-        order.again_count = as_interrupted(&order.reference, facts, registers, frames, again);
+        order.again_count = as_interrupted(
+            &order.reference,
+            &CheckedMemory,
+            facts,
+            registers,
+            frames,
+            again,
+        );
         let behind = &mut order.behind;
-        order.behind_count = behind_whole(&order.reference, facts, registers, frames, behind);
+        order.behind_count = behind_whole(
+            &order.reference,
+            &CheckedMemory,
+            facts,
+            registers,
+            frames,
+            behind,
+        );
     }
-    let start = Start::Context(context);
+    let start = Start::Context(context.cast());
     order.code = None;
     if let Some(call) = order
         .agct
@@ -98,7 +90,6 @@ unsafe extern "C" fn on_signal(_: i32, _: *mut libc::siginfo_t, context: *mut c_
         let resolved = order.reference.method_of_id(memory, frame.method);
         *method = resolved.unwrap_or_default();
     }
-    order.stage.store(DONE, Ordering::Release);
 }
 
 pub(crate) fn run(
@@ -109,8 +100,7 @@ pub(crate) fn run(
     options: &Options,
 ) -> Tally {
     let mut tally = Tally::new("any", options.examples);
-    let order: &'static mut Order = Box::leak(Box::new(Order {
-        stage: AtomicU32::new(IDLE),
+    let mut order = Box::new(Order {
         thread: ThreadHandle {
             env: std::ptr::null_mut(),
             tid: 0,
@@ -132,19 +122,8 @@ pub(crate) fn run(
             frames: 0,
             end: End::NoJavaFrames,
         },
-    }));
-    let order: *mut Order = order;
-    ORDER.store(order, Ordering::Release);
-    // SAFETY: a complete action; the handler is signal-safe.
-    unsafe {
-        let mut action: libc::sigaction = std::mem::zeroed();
-        action.sa_sigaction = on_signal as *const () as usize;
-        action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART;
-        assert_eq!(
-            libc::sigaction(signal(), &raw const action, std::ptr::null_mut()),
-            0
-        );
-    }
+    });
+    let mut errands = Errands::install().unwrap();
     live.everybody_runs();
     let env = world.env_offset().unwrap();
     let began = Instant::now();
@@ -162,63 +141,48 @@ pub(crate) fn run(
             continue;
         };
         next += 1;
-        if walk_one(order, thread, env) {
-            // SAFETY: done: the handler has left it.
-            let order = unsafe { &*order };
-            if let Some(facts) = &order.facts {
-                walks += 1;
-                let count = order.code.unwrap_or(0).max(0) as usize;
-                tally.add(
-                    world,
-                    &Pair {
-                        reference: &order.reference,
-                        registers: &order.registers,
-                        thread: facts,
-                        code: order.code,
-                        agct: order.trace.frames(count),
-                        methods: &order.methods[..count.min(DEPTH)],
-                        walk: order.walk,
-                        frames: &order.frames[..order.walk.frames],
-                        interrupted: &order.again[..order.again_count],
-                        whole: order.behind_count.map(|count| &order.behind[..count]),
-                        depth: DEPTH,
-                    },
-                );
-            }
+        let walked;
+        (order, walked) = walk_one(&mut errands, order, thread, env);
+        if walked && let Some(facts) = &order.facts {
+            walks += 1;
+            let count = order.code.unwrap_or(0).max(0) as usize;
+            tally.add(
+                world,
+                &Pair {
+                    reference: &order.reference,
+                    registers: &order.registers,
+                    thread: facts,
+                    code: order.code,
+                    agct: order.trace.frames(count),
+                    methods: &order.methods[..count.min(DEPTH)],
+                    walk: order.walk,
+                    frames: &order.frames[..order.walk.frames],
+                    interrupted: &order.again[..order.again_count],
+                    whole: order.behind_count.map(|count| &order.behind[..count]),
+                    depth: DEPTH,
+                },
+            );
         }
     }
     tally
 }
 
-/// Whether the thread walked itself.
-fn walk_one(order: *mut Order, thread: &JavaThread, env: u64) -> bool {
-    // SAFETY: no order is out: the handler does not touch it.
-    unsafe {
-        (*order).thread = ThreadHandle {
-            env: (thread.address.0 + env) as *mut c_void,
-            tid: thread.tid.0,
-        };
-        (*order).java_thread = thread.address;
-    }
-    // SAFETY: as above; from here on only the stage is touched until it is done.
-    let stage = unsafe { &(*order).stage };
-    stage.store(ORDERED, Ordering::Release);
-    // SAFETY: a signal that this process handles; a thread that is gone is an error.
-    let sent = unsafe { libc::syscall(libc::SYS_tgkill, libc::getpid(), thread.tid.0, signal()) };
-    let began = Instant::now();
-    loop {
-        if stage.load(Ordering::Acquire) == DONE {
-            stage.store(IDLE, Ordering::Release);
-            return true;
-        }
-        if sent != 0 || began.elapsed() > Duration::from_millis(200) {
-            // It may still take it, just now.
-            let taken_back =
-                stage.compare_exchange(ORDERED, IDLE, Ordering::AcqRel, Ordering::Relaxed);
-            if taken_back.is_ok() {
-                return false;
-            }
-        }
-        std::thread::sleep(Duration::from_micros(50));
+/// The order, and whether the thread walked itself.
+fn walk_one(
+    errands: &mut Errands,
+    mut order: Box<Order>,
+    thread: &JavaThread,
+    env: u64,
+) -> (Box<Order>, bool) {
+    order.thread = ThreadHandle {
+        env: (thread.address.0 + env) as *mut c_void,
+        tid: thread.tid.0,
+    };
+    order.java_thread = thread.address;
+    // SAFETY: the work is signal-safe; what the order points to is the JVM's, and stays.
+    match unsafe { errands.send(thread.tid.0, PATIENCE, order, walk_here) } {
+        Errand::Done(order) => (order, true),
+        Errand::Missed(order) => (order, false),
+        Errand::Stuck => panic!("a thread does not come to the end of its walk"),
     }
 }

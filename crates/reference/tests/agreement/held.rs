@@ -41,9 +41,17 @@ impl Bench<'_> {
             .reference
             .walk(memory, &thread, &registers, &mut self.frames);
         let frames = &self.frames[..walk.frames];
-        let again = as_interrupted(self.reference, &thread, &registers, frames, &mut self.again);
+        let again = as_interrupted(
+            self.reference,
+            &CheckedMemory,
+            &thread,
+            &registers,
+            frames,
+            &mut self.again,
+        );
         let behind = behind_whole(
             self.reference,
+            &CheckedMemory,
             &thread,
             &registers,
             frames,

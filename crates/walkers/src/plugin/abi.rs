@@ -78,7 +78,7 @@ pub struct RawFacts {
 
 /// `init`.
 pub type Init = unsafe extern "C" fn(*const RawFacts) -> i32;
-/// `walk`.
+/// `walk` and `walk_remote`.
 pub type Walk = unsafe extern "C" fn(*const RawThread, *mut c_void, i32, *mut Frame) -> i32;
 /// `walk_from_frame`.
 pub type WalkFromFrame =
@@ -110,6 +110,8 @@ pub struct RawWalker {
     pub walk_from_frame: Option<WalkFromFrame>,
     /// [`METHOD_ID`] or [`METHOD_PC`].
     pub method: u32,
+    /// Walks another thread.
+    pub walk_remote: Option<Walk>,
 }
 
 // SAFETY: a description points at constants of a library that is never unloaded.

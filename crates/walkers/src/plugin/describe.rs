@@ -24,6 +24,8 @@ const TAKEN: [&str; 6] = [
 ];
 /// As many bytes as a record keeps of a name, less its end.
 const LONGEST_NAME: usize = 31;
+/// What a record puts behind the name of a walker that walks from outside, at most.
+const LONGEST_MANNER: usize = "-remote-running".len();
 /// As many bytes as a record keeps of a version, less its end.
 const LONGEST_VERSION: usize = 23;
 /// As many bytes as the header allows for a code's name.
@@ -69,6 +71,9 @@ pub(super) fn describe(path: &Path, raw: *const RawWalker) -> Result<Library, Pl
         unsafe { (text(raw.name), text(raw.version), text(raw.generation)) };
     let name = name.ok_or_else(|| wrong("it has no name".to_owned()))?;
     check_name(&name).map_err(wrong)?;
+    if raw.walk_remote.is_some() {
+        check_remote_name(&name).map_err(wrong)?;
+    }
     let version = version.unwrap_or_default();
     check_version(&version).map_err(wrong)?;
     let generation = match generation.as_deref() {
@@ -124,6 +129,17 @@ fn check_name(name: &str) -> Result<(), String> {
             "the name {name:?} would be taken for walkfuzz's own {own:?}"
         )),
         None => Ok(()),
+    }
+}
+
+fn check_remote_name(name: &str) -> Result<(), String> {
+    let most = LONGEST_NAME - LONGEST_MANNER;
+    match name.len() <= most {
+        true => Ok(()),
+        false => Err(format!(
+            "the name {name:?} has {} bytes, and {most} is the most where there is a walk_remote, because records put -remote-running behind it",
+            name.len()
+        )),
     }
 }
 

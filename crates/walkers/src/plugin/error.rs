@@ -63,6 +63,12 @@ pub enum PluginError {
         /// What is wrong.
         what: String,
     },
+    /// It cannot walk other threads than its own.
+    #[error("{path} has no walk_remote, and cannot walk threads from others: use plugin:PATH")]
+    NoRemote {
+        /// The path.
+        path: PathBuf,
+    },
     /// `init` said no.
     #[error("the walker {path} does not want to walk this JVM: its init answered {answer}")]
     Unwilling {
@@ -114,6 +120,7 @@ impl PluginError {
             | PluginError::NoEntry { .. }
             | PluginError::OtherAbi { .. }
             | PluginError::Description { .. }
+            | PluginError::NoRemote { .. }
             | PluginError::Unwilling { .. }
             | PluginError::Died { .. }
             | PluginError::Hung { .. } => 2,

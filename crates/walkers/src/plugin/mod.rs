@@ -8,6 +8,7 @@ mod describe;
 mod error;
 mod imports;
 mod load;
+mod remote;
 mod trial;
 mod watch;
 
@@ -17,11 +18,12 @@ use std::path::PathBuf;
 use walkfuzz_record::{Code, Generation};
 
 use crate::trace::{Frame, TraceBuffer};
-use crate::walker::{Call, Methods, Start, ThreadHandle, Walker};
+use crate::walker::{Call, Methods, Start, ThreadHandle, WalkFunction, Walker};
 use abi::{RawFacts, RawThread, RawWalker};
 
 pub use error::PluginError;
 pub use load::{Library, PluginPath};
+pub use remote::{Manner, PluginRemote};
 
 /// What a library is told about the JVM in this process.
 #[derive(Clone, Debug)]
@@ -66,7 +68,7 @@ impl Facts {
 }
 
 /// A walker from a shared library. The library stays loaded.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Plugin {
     raw: RawWalker,
     name: &'static str,
@@ -103,6 +105,34 @@ impl Plugin {
             codes: library.codes,
             methods: library.methods,
             watched: library.watched,
+        }
+    }
+
+    /// What the guard calls for one walk of `thread`, whose arguments lie in the buffer.
+    #[inline]
+    fn call(
+        &self,
+        trace: &mut TraceBuffer,
+        depth: i32,
+        thread: ThreadHandle,
+        (function, last): (WalkFunction, *mut c_void),
+        frame: [u64; 3],
+    ) -> Call {
+        let depth = trace.reset(depth);
+        trace.trace.env = thread.env;
+        trace.plugin = Some(PluginCall {
+            raw: self.raw,
+            thread: RawThread {
+                env: thread.env,
+                tid: thread.tid,
+            },
+            frame,
+        });
+        Call {
+            function,
+            first: std::ptr::from_mut(trace).cast(),
+            depth,
+            last,
         }
     }
 
@@ -184,31 +214,14 @@ impl Walker for Plugin {
         thread: ThreadHandle,
         start: Start,
     ) -> Option<Call> {
-        let depth = trace.reset(depth);
-        trace.trace.env = thread.env;
-        let mut call = PluginCall {
-            raw: self.raw,
-            thread: RawThread {
-                env: thread.env,
-                tid: thread.tid,
-            },
-            frame: [0; 3],
-        };
-        let (function, last): (crate::walker::WalkFunction, _) = match start {
-            Start::Context(context) => (walk, context),
+        let (way, frame): ((WalkFunction, _), _) = match start {
+            Start::Context(context) => ((walk, context), [0; 3]),
             Start::Frame { sp, fp, pc } => {
                 self.raw.walk_from_frame?;
-                call.frame = [sp, fp, pc];
-                (walk_from_frame, std::ptr::null_mut())
+                ((walk_from_frame, std::ptr::null_mut()), [sp, fp, pc])
             }
         };
-        trace.plugin = Some(call);
-        Some(Call {
-            function,
-            first: std::ptr::from_mut(trace).cast(),
-            depth,
-            last,
-        })
+        Some(self.call(trace, depth, thread, way, frame))
     }
 
     fn left(&self, _: &TraceBuffer) {

@@ -1,5 +1,7 @@
 //! The command line of `compare`.
 
+use std::path::PathBuf;
+
 use clap::{Args, ValueEnum};
 
 use crate::cli::SubjectArgs;
@@ -15,13 +17,21 @@ Examples:
     walkfuzz compare --walkers agct,./libmine.so
     walkfuzz compare --contexts 1000000 --gc z --json
     walkfuzz compare --fail-on bug
+    walkfuzz compare walkfuzz-runs/RUN/capsules/ID.wfcap
+
+A capsule holds one context: what its walker and the reference walker say of it is told without a JVM, and options of one say nothing.
 
 Exit codes: 0 compared, 1 untouched contexts differ, or JVMTI contradicts a walk, for no known reason and --fail-on asked for it (any: also contexts that the code
-passes through), 2 wrong usage, 3 the environment lacks something, 4 unknown: too few untouched contexts in which both give frames")]
+passes through) or a capsule's walk ends otherwise than it says, 2 wrong usage, 3 the environment or the capsule lacks something, 4 unknown: too few untouched
+contexts in which both give frames, or a capsule needs a libjvm that is not here")]
 pub(crate) struct CompareArgs {
-    /// Which two: agct, reference, or a library that gives method ids, PATH/LIB.so or PATH/LIB.so@sha256:HEX.
-    #[arg(long, value_delimiter = ',', default_value = "agct,reference")]
-    pub(crate) walkers: Vec<String>,
+    /// A capsule from a session with the reference walker as its oracle; a JVM is started when left out.
+    #[arg(value_name = "CAPSULE", conflicts_with_all = ["seconds", "contexts", "in_copy", "depth", "jvmti", "engine", "dry_run"])]
+    pub(crate) capsule: Option<PathBuf>,
+    /// Which two: agct, reference, or a library that gives method ids, PATH/LIB.so or PATH/LIB.so@sha256:HEX. Those that a capsule holds when left
+    /// out, without one agct,reference.
+    #[arg(long, value_delimiter = ',')]
+    pub(crate) walkers: Option<Vec<String>>,
     /// How long, at most.
     #[arg(long, default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=86_400))]
     pub(crate) seconds: u32,

@@ -3,9 +3,9 @@
 use std::fmt::Write as _;
 
 use walkfuzz_harness::compared::{Comparison, Example, ThirdVoice};
+use walkfuzz_record::KOfN;
 use walkfuzz_record::finding::{FindingContradiction, JavaFrame};
 use walkfuzz_record::render::numbers::{compact, count};
-use walkfuzz_record::{KOfN, RunFacts};
 
 use crate::table::table;
 
@@ -16,13 +16,11 @@ const EXAMPLES: usize = 4;
 /// Frames of an example.
 const FRAMES: usize = 3;
 
-pub(crate) fn screen(comparison: &Comparison, facts: &RunFacts) -> String {
+/// `subject` says what was walked.
+pub(crate) fn screen(comparison: &Comparison, subject: &str) -> String {
     let [first, second] = &comparison.walkers;
     let (first, second) = (&*first.name, &*second.name);
-    let mut text = format!(
-        "walkfuzz compare {first} and {second}: {}, {}\n\n",
-        facts.jvm.version, facts.jvm.collector
-    );
+    let mut text = format!("walkfuzz compare {first} and {second}: {subject}\n\n");
     let agreement = comparison.untouched_agreement();
     let _ = writeln!(
         text,

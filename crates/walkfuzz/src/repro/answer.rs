@@ -8,7 +8,7 @@ use walkfuzz_record::finding::Reliability;
 use walkfuzz_record::{Interval, KOfN, KnownMatch, RunFolder, Verdict};
 
 use crate::failure::{FINDINGS, UNKNOWN};
-use crate::replay::Replayed;
+use crate::replay::{OracleAgain, Replayed};
 use crate::repro::campaign::Outcome;
 use crate::repro::plan::Plan;
 
@@ -182,8 +182,9 @@ impl Reproduction {
             jvm,
             identical,
             differences,
+            oracle,
         } = replayed;
-        let answer = if identical.k == identical.of {
+        let answer = if identical.k == identical.of && differences.is_empty() {
             Answer::Replayed {
                 title: if signature.is_empty() {
                     format!("a walk of {walker}")
@@ -199,7 +200,18 @@ impl Reproduction {
             }
         };
         let what = format!("capsule {}: {walker} of JDK {jvm}", file.display());
-        Self::settled(what, answer, Vec::new())
+        let notes = oracle.map(|oracle| match oracle {
+            OracleAgain::Asked => {
+                "its oracle was asked again, over the memory that the capsule has for it".to_owned()
+            }
+            OracleAgain::Away(why) => {
+                format!("the same frames, and nobody was asked whether they are wrong: {why}")
+            }
+        });
+        Self {
+            notes: notes.into_iter().collect(),
+            ..Self::settled(what, answer, Vec::new())
+        }
     }
 
     /// A few lines for a terminal.

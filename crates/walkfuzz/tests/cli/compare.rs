@@ -7,6 +7,7 @@ use std::time::Duration;
 use assert_cmd::Command;
 use predicates::prelude::PredicateBooleanExt as _;
 use predicates::str::contains;
+use walkfuzz_capsule::Capsule;
 use walkfuzz_jvm::Jdk;
 
 use crate::support::{fails, folder, jdk, json, nowhere, walkfuzz};
@@ -31,7 +32,7 @@ fn walkers_that_cannot_be_compared_are_named() {
         ("agct,agct", "names agct twice"),
         (
             "agct,jfr",
-            "no walker is called jfr: there is agct, reference, agct-remote-running or a library",
+            "no walker is called jfr: there is agct, reference or a library",
         ),
     ] {
         let mut command = nowhere(&home);
@@ -53,7 +54,7 @@ fn settings_that_mean_nothing_are_named() {
         (
             "WALKFUZZ_WALKER",
             "jfr",
-            "WALKFUZZ_WALKER=jfr means nothing: wanted agct, reference, agct-remote-running or a library",
+            "WALKFUZZ_WALKER=jfr means nothing: wanted agct, reference, agct-remote-env, agct-remote-tid, agct-remote-running, request-stack-trace or a library",
         ),
         (
             "WALKFUZZ_WALKER",
@@ -63,7 +64,7 @@ fn settings_that_mean_nothing_are_named() {
         (
             "WALKFUZZ_ORACLE",
             "jfr",
-            "WALKFUZZ_ORACLE=jfr means nothing: wanted none, agct, reference, agct-remote-running or a library",
+            "WALKFUZZ_ORACLE=jfr means nothing: wanted none, agct, reference or a library",
         ),
         (
             "WALKFUZZ_ORACLE",
@@ -226,4 +227,101 @@ fn wrong_frames_are_findings_that_can_be_explained_and_reproduced() {
         .assert()
         .code(0)
         .stdout(contains("reproduced"));
+    let run = fs::read_dir(runs.path()).unwrap().flatten();
+    let mut capsules = run.map(|run| run.path().join(format!("capsules/{id}.wfcap")));
+    let capsule = capsules.find(|path| path.exists());
+    compared_without_a_jvm(&capsule.unwrap_or_else(|| panic!("{finding:#}")));
+}
+
+/// A capsule of wrong frames says by itself that they are wrong.
+fn compared_without_a_jvm(file: &Path) {
+    let alone = || {
+        let mut command = walkfuzz();
+        command.arg("compare").arg(file);
+        command
+    };
+    let output = alone().arg("--json").output().unwrap();
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(0), "{errors}");
+    let said = json(&output.stdout);
+    let row = &said["tiers"][0];
+    assert_eq!(
+        (row["contexts"].as_u64(), row["differ"].as_u64()),
+        (Some(1), Some(1))
+    );
+    let example = &said["examples"][0]["contradiction"];
+    assert!(!example["known"].is_null(), "{example}");
+    for voice in ["given", "expected"] {
+        let method = example[voice][0]["method"].as_str();
+        assert!(method.is_some_and(|name| name.contains('(')), "{example}");
+    }
+    alone()
+        .args(["--walkers", "reference,agct", "--fail-on", "bug"])
+        .assert()
+        .code(0)
+        .stdout(contains("walkfuzz compare agct and reference"))
+        .stdout(contains("1 of 1 walks in which both give frames"));
+    fails(
+        alone().args(["--walkers", "agct,./libmine.so"]),
+        2,
+        "say --walkers agct,reference",
+    );
+    fails(alone().args(["--seconds", "5"]), 2, "cannot be used with");
+    walkfuzz()
+        .arg("minimise")
+        .arg(file)
+        .assert()
+        .code(0)
+        .stdout(contains("wrong-frames|"));
+    let folder = folder();
+    let moved = folder.path().join("moved.wfcap");
+    fs::copy(file, &moved).unwrap();
+    walkfuzz()
+        .arg("explain")
+        .arg(&moved)
+        .assert()
+        .code(0)
+        .stdout(contains("The walk gave frames that are wrong"))
+        .stdout(contains("Frames of both walkers"));
+    let mut repro = walkfuzz();
+    repro
+        .arg("repro")
+        .arg(file)
+        .assert()
+        .code(0)
+        .stdout(contains("its oracle was asked again"));
+    let other = folder.path().join("other.wfcap");
+    let mut capsule = Capsule::read(file).unwrap();
+    let signature = capsule.facts.signature.replace("frame 0", "a later frame");
+    let other_place = capsule.facts.signature.replace("a later frame", "frame 0");
+    capsule.facts.signature = if signature == capsule.facts.signature {
+        other_place
+    } else {
+        signature
+    };
+    capsule.write(&other).unwrap();
+    let mut repro = walkfuzz();
+    repro
+        .arg("repro")
+        .arg(&other)
+        .assert()
+        .code(1)
+        .stdout(contains("the reference walker says wrong-frames|"));
+    capsule.opinion = None;
+    capsule.write(&other).unwrap();
+    for command in ["compare", "minimise"] {
+        let mut command_line = walkfuzz();
+        fails(
+            command_line.arg(command).arg(&other),
+            3,
+            "WALKFUZZ_ORACLE=reference",
+        );
+    }
+    let mut repro = walkfuzz();
+    repro
+        .arg("repro")
+        .arg(&other)
+        .assert()
+        .code(0)
+        .stdout(contains("nobody was asked"));
 }

@@ -133,6 +133,62 @@ fn await_jvm(mut child: Child) -> Child {
     child
 }
 
+/// Everything below a process, in the order of starting: the program again, and below it the JVM.
+fn below(pid: i32) -> Vec<i32> {
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter();
+    let mut found = Vec::new();
+    for task in tasks.flatten().flatten() {
+        let children = fs::read_to_string(task.path().join("children")).unwrap_or_default();
+        for child in children.split_whitespace() {
+            let child = child.parse().unwrap();
+            found.push(child);
+            found.extend(below(child));
+        }
+    }
+    found
+}
+
+/// Whether a process still does something; one that nobody has waited for does not.
+fn is_alive(pid: i32) -> bool {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    let state = stat.rsplit(") ").next().unwrap_or_default();
+    !state.is_empty() && !state.starts_with(['Z', 'X'])
+}
+
+#[test]
+fn a_killed_run_leaves_no_jvm() {
+    let Some(jdk) = jdk() else { return };
+    let runs = folder();
+    let endless = |words: &[&str]| {
+        let mut program = Program::new(assert_cmd::cargo::cargo_bin!("walkfuzz"));
+        program.args(words).arg("--jdk").arg(&jdk.home);
+        program.arg("--runs").arg(runs.path());
+        let piped = program.stdout(Stdio::null()).stderr(Stdio::piped());
+        await_jvm(piped.spawn().unwrap())
+    };
+    for words in [
+        ["step", "--walks", "100000000000"],
+        ["compare", "--seconds", "86000"],
+    ] {
+        let mut run = endless(&words);
+        let pid = run.id().cast_signed();
+        let started = below(pid);
+        assert!(!started.is_empty(), "{words:?}");
+        assert!(started.iter().all(|pid| is_alive(*pid)));
+        kill(Pid::from_raw(pid), Signal::SIGKILL).unwrap();
+        run.wait().unwrap();
+        let began = Instant::now();
+        while started.iter().any(|pid| is_alive(*pid)) {
+            let waited = began.elapsed();
+            assert!(
+                waited < Duration::from_secs(120),
+                "{words:?} left {started:?}"
+            );
+            std::thread::sleep(Duration::from_millis(50));
+        }
+    }
+}
+
 fn interrupt(child: &Child) {
     kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGINT).unwrap();
 }

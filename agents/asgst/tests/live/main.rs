@@ -1,0 +1,6 @@
+//! The ASGST library in real JVMs, before clients in C that were made for the test, and the small profiler of `examples/`.
+#![expect(clippy::unwrap_used, reason = "helpers of tests")]
+
+mod clients;
+mod profiler;
+mod support;

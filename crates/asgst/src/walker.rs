@@ -1,0 +1,112 @@
+//! An iterator in AsyncGetCallTrace's clothes, for those that drive walkers.
+//!
+//! Contract: as [`Walker`] has it.
+
+use std::ffi::{c_int, c_void};
+use std::sync::OnceLock;
+
+use walkfuzz_record::{Code, Generation};
+use walkfuzz_walkers::{
+    Call, CallTrace, Frame as AgctFrame, Start, ThreadHandle, TraceBuffer, Walker,
+};
+
+use crate::abi::iterator::{Frame, Iterator, error, frame_type};
+use crate::api::IteratorApi;
+
+/// The bci that native methods have with AsyncGetCallTrace.
+const NATIVE_BCI: i32 = -3;
+
+static API: OnceLock<IteratorApi> = OnceLock::new();
+
+/// Walks with an implementation's iterators: methods as `jmethodID`s, a method without one with null. A process has one such implementation.
+#[derive(Clone, Copy, Debug)]
+pub struct IteratorWalker(());
+
+impl IteratorWalker {
+    /// With these functions, or with those of the first call of this.
+    #[must_use]
+    pub fn new(api: IteratorApi) -> Self {
+        API.get_or_init(|| api);
+        Self(())
+    }
+}
+
+impl Walker for IteratorWalker {
+    fn name(&self) -> &'static str {
+        "asgst-iterator"
+    }
+
+    fn generation(&self) -> Generation {
+        Generation::AsgstIterator
+    }
+
+    #[inline]
+    fn prepare(
+        &self,
+        trace: &mut TraceBuffer,
+        depth: i32,
+        thread: ThreadHandle,
+        start: Start,
+    ) -> Option<Call> {
+        Call::from_context(walk, trace, depth, thread, start)
+    }
+
+    #[inline]
+    fn finish(&self, trace: &TraceBuffer) -> Code {
+        Code(trace.trace.num_frames)
+    }
+}
+
+/// What the handler fills.
+struct Taking<'a> {
+    api: &'static IteratorApi,
+    frames: &'a mut [AgctFrame],
+    count: usize,
+    /// What the last NextFrame answered.
+    answer: c_int,
+}
+
+/// AsyncGetCallTrace's shape.
+unsafe extern "C" fn walk(trace: *mut c_void, depth: i32, context: *mut c_void) {
+    // SAFETY: `prepare` passes its own trace, with room for `depth` frames.
+    let trace = unsafe { &mut *trace.cast::<CallTrace>() };
+    let Some(api) = API.get() else {
+        trace.num_frames = error::NO_THREAD;
+        return;
+    };
+    let mut taking = Taking {
+        api,
+        // SAFETY: as above; nobody else has the buffer during the call.
+        frames: unsafe { std::slice::from_raw_parts_mut(trace.frames, depth.max(0) as usize) },
+        count: 0,
+        answer: error::NO_FRAME,
+    };
+    let argument = (&raw mut taking).cast();
+    // SAFETY: the context is the caller's, and the handler gets what it expects.
+    let kind = unsafe { (api.run_with_iterator)(context, 0, Some(take), argument) };
+    trace.num_frames = match taking.count {
+        0 => kind.min(taking.answer).min(0),
+        count => count as i32,
+    };
+}
+
+unsafe extern "C" fn take(iterator: *mut Iterator, taking: *mut c_void) {
+    // SAFETY: `walk` passes its own.
+    let taking = unsafe { &mut *taking.cast::<Taking<'_>>() };
+    let mut frame = Frame::NONE;
+    for slot in &mut *taking.frames {
+        // SAFETY: the iterator is this handler's.
+        taking.answer = unsafe { (taking.api.next_frame)(iterator, &mut frame) };
+        if taking.answer != 1 {
+            return;
+        }
+        let bci = match frame.kind {
+            frame_type::JAVA_NATIVE => NATIVE_BCI,
+            _ => frame.bci,
+        };
+        // SAFETY: the method is the frame's.
+        let method = unsafe { (taking.api.method_to_jmethod_id)(frame.method) } as u64;
+        *slot = AgctFrame { bci, method };
+        taking.count += 1;
+    }
+}
