@@ -147,7 +147,7 @@ elf_machine() { od -An -tu2 -j18 -N2 "$1" 2>/dev/null | tr -d ' '; }
 
 need_qemu_version() {
     local version
-    version=$("$1" --version 2>/dev/null | sed -n 's/^qemu-aarch64[a-z-]* version \([0-9.]*\).*/\1/p')
+    version=$("$1" --version 2>/dev/null | sed -n 's/^qemu-aarch64[a-z-]* version \([0-9.]*\).*/\1/p' || true)
     if ! at_least "${version:-0}" "$MIN_QEMU"; then
         note "missing: qemu-user $MIN_QEMU or newer ($1 is ${version:-of no version that it says})"
         note 'bring it with: apt-get install -y --no-install-recommends qemu-user (Debian 12, Ubuntu 24.04 or newer)'
