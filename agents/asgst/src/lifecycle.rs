@@ -9,10 +9,11 @@ use std::sync::{Mutex, OnceLock, PoisonError};
 
 use jvmti_bindings::sys::jni::{JNIEnv, JavaVM, jclass, jthread};
 use jvmti_bindings::sys::jvmti::{
-    JVMTI_EVENT_CLASS_LOAD, JVMTI_EVENT_CLASS_PREPARE, JVMTI_EVENT_VM_INIT, jvmtiEnv,
-    jvmtiEventCallbacks,
+    JVMTI_EVENT_CLASS_LOAD, JVMTI_EVENT_CLASS_PREPARE, JVMTI_EVENT_THREAD_END, JVMTI_EVENT_VM_INIT,
+    jvmtiEnv, jvmtiEventCallbacks,
 };
-use walkfuzz_asgst::{Vm, VmError};
+use walkfuzz_asgst::{Vm, VmError, queue};
+use walkfuzz_context::Address;
 use walkfuzz_guard::{Guard, GuardError, GuardOptions};
 use walkfuzz_jvm::{HostError, HostJvm, JvmError, Jvmti, Libjvm};
 use walkfuzz_symbols::Modules;
@@ -59,12 +60,14 @@ pub(crate) unsafe fn load(vm: *mut JavaVM, has_options: bool) -> Result<(), Refu
     let (libjvm, jvmti) = unsafe { (Libjvm::of(vm)?, Jvmti::of(vm)?) };
     let mut callbacks = jvmtiEventCallbacks::default();
     callbacks.VMInit = Some(vm_init);
+    callbacks.ThreadEnd = Some(thread_end);
     callbacks.ClassLoad = Some(class_load);
     callbacks.ClassPrepare = Some(class_prepare);
     // SAFETY: functions of this library, which stays loaded.
     unsafe { jvmti.set_callbacks(&callbacks)? };
     for event in [
         JVMTI_EVENT_VM_INIT,
+        JVMTI_EVENT_THREAD_END,
         JVMTI_EVENT_CLASS_LOAD,
         JVMTI_EVENT_CLASS_PREPARE,
     ] {
@@ -96,8 +99,12 @@ unsafe fn go(jvmti: Jvmti, env: *mut JNIEnv, prepared: &Prepared) -> Result<(), 
     let env_offset = (env as u64).wrapping_sub(own);
     // SAFETY: this JVM's, and this thread's.
     unsafe {
-        Vm::publish(&vm.hotspot, &symbol, prepared.java_vm, jvmti, env_offset)?;
+        let vm = Vm::publish(&vm.hotspot, &symbol, prepared.java_vm, jvmti, env_offset)?;
         jvmti.make_all_ids(env, &mut |_| ())?;
+        // Everything else works without; the capability says that it is missing.
+        if let Err(error) = queue::prepare(vm, &symbol, Address(own)) {
+            eprintln!("walkfuzz-asgst: no safepoint queues: {error}");
+        }
     }
     Ok(())
 }
@@ -115,6 +122,12 @@ unsafe extern "system" fn vm_init(_: *mut jvmtiEnv, env: *mut JNIEnv, _: jthread
         eprintln!("walkfuzz-asgst: {refusal}");
         // The JVM cannot be told any more, and must not go on as if somebody answered its profiler.
         std::process::exit(1);
+    }
+}
+
+unsafe extern "system" fn thread_end(_: *mut jvmtiEnv, _: *mut JNIEnv, _: jthread) {
+    if let Some(thread) = Vm::get().and_then(Vm::own_java_thread) {
+        queue::thread_ended(thread);
     }
 }
 

@@ -11,10 +11,13 @@
 
 pub mod abi;
 pub mod api;
+mod frame_walker;
 pub mod iterator;
 pub mod jep435;
 pub mod methods;
 pub mod minimal;
+pub mod queue;
+mod safepoint;
 mod stack;
 mod thread;
 pub mod unload;
@@ -22,5 +25,7 @@ mod vm;
 mod walker;
 
 pub use api::Api;
+pub use frame_walker::{FrameWalk, FrameWalker};
+pub use safepoint::{HookError, PollError, SafepointError};
 pub use vm::{Vm, VmError};
 pub use walker::IteratorWalker;

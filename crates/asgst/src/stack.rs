@@ -53,6 +53,10 @@ pub(crate) struct StackWalk {
     end: Option<End>,
     /// The C frame that comes next, unless a frame of the reference's lies below it.
     native: Option<NativeFrame>,
+    /// The bytecode index of the first frame of a method, where somebody knows better than the frame.
+    first_bci: Option<i32>,
+    /// Whether that one has been given.
+    begun: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -115,9 +119,17 @@ impl StackWalk {
             given: 0,
             end: None,
             native: None,
+            first_bci: None,
+            begun: false,
         };
         walk.native = walk.innermost();
         walk
+    }
+
+    /// The same walk, whose first frame of a method is at `bci`, whatever the frame says by now.
+    pub(crate) fn with_first_bci(mut self, bci: i32) -> Self {
+        self.first_bci = Some(bci);
+        self
     }
 
     /// Back to the first frame.
@@ -125,7 +137,7 @@ impl StackWalk {
         let reference = &self.vm.reference;
         self.steps = reference.begin(&CheckedMemory, &self.thread, &self.registers);
         (self.window.next, self.window.count) = (0, 0);
-        (self.given, self.end) = (0, None);
+        (self.given, self.end, self.begun) = (0, None, false);
         self.native = self.innermost();
     }
 
@@ -177,7 +189,10 @@ impl StackWalk {
             let frame = upcoming?;
             self.window.next += 1;
             if frame.kind.has_method() {
-                return Ok(Found::Java(frame));
+                let first = self.first_bci.filter(|_| !self.begun);
+                self.begun = true;
+                let bci = first.unwrap_or(frame.bci);
+                return Ok(Found::Java(ReferenceFrame { bci, ..frame }));
             }
             if self.all {
                 if frame.kind == FrameKind::Entry {

@@ -20,12 +20,15 @@ use std::time::Duration;
 use walkfuzz_asgst::abi::iterator::{
     Class, ClassInfo, Frame, Iterator, LineNumberEntry, MethodInfo, options,
 };
+use walkfuzz_asgst::abi::queue::{Queue, QueueElement};
 use walkfuzz_asgst::abi::{jep435, minimal};
-use walkfuzz_asgst::api::{EarlyJep435Api, IteratorApi, Jep435Api, MinimalApi};
+use walkfuzz_asgst::api::{
+    EarlyJep435Api, IteratorApi, Jep435Api, MinimalApi, QueueApi, SafepointApi,
+};
 use walkfuzz_context::Registers;
 use walkfuzz_engine::{Engine as _, Frozen, Request, Shared};
 use walkfuzz_harness::Settings;
-use walkfuzz_harness::asgst::publish;
+use walkfuzz_harness::asgst::{prepare_queues, publish};
 use walkfuzz_harness::start::{Subject, jvm_options, start};
 use walkfuzz_jvm::Places;
 
@@ -70,6 +73,8 @@ struct Seen {
     copies: u64,
     frames: u64,
     names: u64,
+    enqueued: u64,
+    refused: u64,
     allocations: u64,
 }
 
@@ -149,10 +154,38 @@ fn handle(registers: &Registers, context: *mut c_void, seen: &mut Seen) {
     }
 }
 
+unsafe extern "C" fn take(_: *mut Iterator, _: *mut c_void, _: *mut c_void) {}
+
+/// What a profiler does with a queue: into it, until it is full.
+fn enqueue(queue: *mut Queue, context: *mut c_void, seen: &mut Seen) {
+    let api = QueueApi::own();
+    // SAFETY: the context is the held thread's, whose queue it is.
+    unsafe {
+        for _ in 0..3 {
+            let answer = (api.enqueue)(queue, context, ptr::null_mut());
+            seen.enqueued += u64::from(answer == 1);
+            seen.refused += u64::from(answer <= 0);
+        }
+        let mut element: QueueElement = std::mem::zeroed();
+        (api.get_enqueuable_element)(context, &mut element);
+        (api.get_queue_element)(queue, -1);
+        (api.get_queue_size_info)(queue);
+        (api.resize_queue)(queue, 5);
+        (api.capabilities)();
+        for wrong in [ptr::null_mut(), ptr::without_provenance_mut(1)] {
+            (api.enqueue)(wrong, context, ptr::null_mut());
+            (api.enqueue)(queue, wrong.cast(), ptr::null_mut());
+            (api.get_queue_element)(wrong, 0);
+        }
+        (SafepointApi::own().trigger_safe_point)();
+    }
+}
+
 fn child() {
     let settings = Settings::from_environment().unwrap();
     let subject = start(&settings, jvm_options().unwrap(), ".".as_ref()).unwrap();
-    publish(&subject.world, &subject.jvm).unwrap();
+    let vm = publish(&subject.world, &subject.jvm).unwrap();
+    prepare_queues(&subject.world, vm).unwrap();
     let Subject {
         live,
         agct,
@@ -167,9 +200,15 @@ fn child() {
         let visited = frozen.visit(&Request::fresh(), &mut |moment| {
             let untouched = moment.untouched;
             let call = moment.prepare(&agct, &untouched, 64, &mut trace).unwrap();
+            let env = moment.thread.env.cast();
+            // SAFETY: the held thread's; nothing is processed in a copy.
+            let queue =
+                unsafe { (QueueApi::own().register_queue)(env, 2, 0, Some(take), ptr::null_mut()) };
+            assert!(!queue.is_null());
             forbid::forbid_all_but(&ALLOWED);
             COUNTS.store(true, Relaxed);
             handle(&untouched, call.last, &mut seen);
+            enqueue(queue, call.last, &mut seen);
             seen.allocations += ALLOCATIONS.load(Relaxed);
             seen.copies += 1;
         });
@@ -179,6 +218,8 @@ fn child() {
     println!("{:?}", *seen);
     assert_eq!(seen.copies, COPIES);
     assert!(seen.frames > 10 * COPIES && seen.names > 10 * COPIES);
+    // Two fit, and the third does not.
+    assert_eq!((seen.enqueued, seen.refused), (2 * COPIES, COPIES));
     assert_eq!(seen.allocations, 0);
 }
 

@@ -1,6 +1,6 @@
 //! A walk that can be put down and taken up again.
 
-use walkfuzz_context::Registers;
+use walkfuzz_context::{Registers, Sp};
 use walkfuzz_vmstructs::Memory;
 
 use crate::frame::{End, Frames};
@@ -13,6 +13,15 @@ use crate::walk::{Position, Walker};
 pub struct Steps {
     at: Result<Position, End>,
     left: u64,
+}
+
+impl Steps {
+    /// The stack pointer of the frames that come next; `None` if there are none.
+    #[inline]
+    #[must_use]
+    pub fn upcoming_sp(&self) -> Option<Sp> {
+        self.at.ok().map(|position| Sp(position.own_sp))
+    }
 }
 
 /// Takes no frames.

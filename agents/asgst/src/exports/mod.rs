@@ -3,3 +3,4 @@
 mod iterator;
 mod jep435;
 mod minimal;
+mod queue;

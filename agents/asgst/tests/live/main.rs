@@ -3,4 +3,5 @@
 
 mod clients;
 mod profiler;
+mod queue;
 mod support;

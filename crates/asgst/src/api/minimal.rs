@@ -4,7 +4,7 @@ use std::ffi::{c_int, c_void};
 
 use super::table::function_table;
 use crate::abi::minimal::{Frame, JavaFrameCallback, NonJavaFrameCallback, SafepointCallback};
-use crate::minimal;
+use crate::{minimal, queue};
 
 function_table! {
     /// Walks from frames. Each is as `include/asgst_minimal.h` says.
@@ -44,5 +44,17 @@ function_table! {
             (*mut Option<SafepointCallback>, *mut *mut c_void);
         /// Wants a safepoint soon.
         trigger_safe_point = "TriggerSafePoint": ();
+    }
+}
+
+impl SafepointApi {
+    /// Ours.
+    #[must_use]
+    pub fn own() -> Self {
+        Self {
+            set_safepoint_callback: queue::set_safepoint_callback,
+            get_safepoint_callback: queue::get_safepoint_callback,
+            trigger_safe_point: queue::trigger_safe_point,
+        }
     }
 }

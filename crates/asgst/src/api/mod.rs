@@ -45,11 +45,11 @@ impl Api {
     pub fn own() -> Self {
         Self {
             iterator: Some(IteratorApi::own()),
-            queue: None,
+            queue: Some(QueueApi::own()),
             jep435: Some(Jep435Api::own()),
             early_jep435: Some(EarlyJep435Api::own()),
             minimal: Some(MinimalApi::own()),
-            safepoint: None,
+            safepoint: Some(SafepointApi::own()),
         }
     }
 

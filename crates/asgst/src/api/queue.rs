@@ -9,6 +9,7 @@ use crate::abi::queue::{
     FrameMark, FrameMarkHandler, OnQueueSafepointHandler, Queue, QueueElement, QueueHandler,
     QueueOptions, QueueSizeInfo,
 };
+use crate::queue;
 
 function_table! {
     /// Queues and frame marks. Each is as `include/asgst_queue.h` says.
@@ -45,5 +46,28 @@ function_table! {
         get_frame_mark_stack_pointer = "GetFrameMarkStackPointer": (*mut FrameMark) -> *mut c_void;
         /// Marks it no more.
         remove_frame_mark = "RemoveFrameMark": (*mut FrameMark);
+    }
+}
+
+impl QueueApi {
+    /// Ours.
+    #[must_use]
+    pub fn own() -> Self {
+        Self {
+            capabilities: queue::capabilities,
+            register_queue: queue::register_queue,
+            deregister_queue: queue::deregister_queue,
+            set_on_queue_processing_start: queue::set_on_queue_processing_start,
+            set_on_queue_processing_end: queue::set_on_queue_processing_end,
+            enqueue: queue::enqueue,
+            get_enqueuable_element: queue::get_enqueuable_element,
+            get_queue_element: queue::get_queue_element,
+            get_queue_size_info: queue::get_queue_size_info,
+            resize_queue: queue::resize_queue,
+            register_frame_mark: queue::register_frame_mark,
+            move_frame_mark: queue::move_frame_mark,
+            get_frame_mark_stack_pointer: queue::get_frame_mark_stack_pointer,
+            remove_frame_mark: queue::remove_frame_mark,
+        }
     }
 }

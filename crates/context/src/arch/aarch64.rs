@@ -23,3 +23,5 @@ pub const RETURN_SLOT_AT_ENTRY: i32 = -8;
 /// What HotSpot keeps beside pc, sp, fp and lr that walkers have read: the interpreter's expression stack pointer `x20` (`esp`), and the
 /// thread in `x28` (register_aarch64.hpp).
 pub const HOTSPOT: [Register; 2] = [Register(20), Register(28)];
+/// What the words of a queued sample borrow ([`crate::element`]): `x22`, which holds the interpreter's bytecode pointer, `x0`, `x1`, `x2`.
+pub const ELEMENT: [Register; 4] = [Register(22), Register(0), Register(1), Register(2)];

@@ -19,3 +19,5 @@ pub const SP_ALIGNMENT: u64 = 8;
 pub const RETURN_SLOT_AT_ENTRY: i32 = 0;
 /// Walkers read nothing of HotSpot's in registers but pc, sp and fp.
 pub const HOTSPOT: [Register; 0] = [];
+/// What the words of a queued sample borrow ([`crate::element`]): `r13`, which holds the interpreter's bytecode pointer, `rdi`, `rsi`, `rdx`.
+pub const ELEMENT: [Register; 4] = [Register(13), Register(7), Register(6), Register(2)];

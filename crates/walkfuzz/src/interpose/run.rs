@@ -23,6 +23,8 @@ use crate::stress::workload::Workloads;
 pub(crate) const BESIDE: Duration = Duration::from_secs(90);
 /// Untouched calls in Java that a run must have to prove anything.
 const ENOUGH: u64 = 20;
+/// The code of a sample that JFR could not walk.
+const FAILED: i32 = -1;
 /// How our stress runs call the JVM's sampler.
 const JFR: &str = "jfr-cputime";
 
@@ -172,6 +174,13 @@ impl Stage<'_> {
         Some(Recorded {
             samples: numbers.untouched.walks.saturating_sub(lost),
             frames: numbers.untouched.frames,
+            biased: numbers.sampling.biased,
+            failed: numbers
+                .codes
+                .iter()
+                .find(|row| row.code == FAILED)
+                .map_or(0, |row| row.untouched),
+            repeated: numbers.sampling.repeated,
             lost,
         })
     }
@@ -182,8 +191,12 @@ impl Stage<'_> {
             .library
             .as_deref()
             .map_or_else(|| "jfr".to_owned(), path);
+        let what = match &self.args.queue {
+            Some(edits) if perturb != 0 => format!("perturb=0,queue={}", escaped(edits)),
+            _ => format!("perturb={perturb}"),
+        };
         let mut text = format!(
-            "-agentpath:{}=record={}/record-%p.map,perturb={perturb},seed={},profiler={library}",
+            "-agentpath:{}=record={}/record-%p.map,{what},seed={},profiler={library}",
             self.interposer.display(),
             path(folder),
             self.args.subject.seed,
