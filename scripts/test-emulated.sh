@@ -43,7 +43,7 @@ fuzz_emulated() {
 
 if [ "$DRY_RUN" = 1 ]; then
     run cargo test --locked "${TARGET[@]}" "${PACKAGES_EMULATED[@]/#/--package=walkfuzz-}"
-    run cargo fuzz build -s none "${TARGET[@]}"
+    run cargo fuzz build -s none "${TARGET[@]}" walk_ucontext
     for jdk in "${EMULATED_JDKS[@]}"; do
         run cargo run --locked --package walkfuzz -- jdk install "$jdk" --arch "$target"
         run cargo fuzz run -s none "${TARGET[@]}" walk_ucontext -- -runs=2000
@@ -51,7 +51,7 @@ if [ "$DRY_RUN" = 1 ]; then
     exit
 fi
 step "tests for $target" emulated_tests
-step "fuzz targets for $target" cargo fuzz build -s none "${TARGET[@]}"
+step "walk_ucontext for $target" cargo fuzz build -s none "${TARGET[@]}" walk_ucontext
 for jdk in "${EMULATED_JDKS[@]}"; do
     step "JDK $jdk for $target" emulated_jdk "$jdk"
     step "fuzz walk_ucontext for $target, JDK $jdk" fuzz_emulated "$jdk" 2000
