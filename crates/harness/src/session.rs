@@ -24,7 +24,7 @@ use walkfuzz_coverage::{Domain, Feedback};
 use walkfuzz_engine::{Engine, Frozen, Request, Shared, Step};
 use walkfuzz_jvm::Jvm;
 use walkfuzz_record::{Counter, Lane, Recorder, RunFolder, WalkOutcome, WalkerId};
-use walkfuzz_walkers::{Agct, TraceBuffer, Walker};
+use walkfuzz_walkers::{Agct, Manner, TraceBuffer, Walker};
 
 use crate::blocks::Blocks;
 use crate::chosen::{self, WalkerChoice};
@@ -139,12 +139,15 @@ impl Session {
                 WalkerChoice::Remote(mode) => {
                     remote::walker(&subject.jvm, &mut subject.world, &mut subject.live, mode)
                 }
+                WalkerChoice::Plugin(manner @ (Manner::Held | Manner::Running), path) => {
+                    remote::library(subject, manner, path)
+                }
                 WalkerChoice::Agct
                 | WalkerChoice::Reference
                 | WalkerChoice::Request
                 | WalkerChoice::Frame(_)
                 | WalkerChoice::PluginFrame(_)
-                | WalkerChoice::Plugin(_) => choice.make(subject),
+                | WalkerChoice::Plugin(Manner::Own, _) => choice.make(subject),
             };
             walker.map(around)
         })
