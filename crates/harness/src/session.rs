@@ -184,6 +184,7 @@ impl Session {
             mode
         };
         let options = start::jvm_options()?;
+        let is_own = run.is_none();
         let run = Arc::new(match run {
             Some(run) => {
                 chosen::check(settings.walker, settings.oracle)?;
@@ -192,7 +193,11 @@ impl Session {
             None => run::create(&settings, &options, arguments)?,
         });
         let mut subject = start::start(&settings, options, run.path())?;
-        let walker = walker(&mut subject)?;
+        let walker = walker(&mut subject).inspect_err(|_| {
+            if is_own {
+                run::remove_unused(&run);
+            }
+        })?;
         let oracle = settings
             .oracle
             .map(|oracle| chosen::oracle(oracle, &*walker, &subject))
