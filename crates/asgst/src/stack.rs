@@ -184,7 +184,7 @@ impl StackWalk {
     ///
     /// # Errors
     /// Why there is nothing.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn look_ahead(&mut self) -> Result<(), End> {
         while self.window.next >= self.window.count {
             if let Some(end) = self.end {
@@ -210,7 +210,7 @@ impl StackWalk {
     ///
     /// # Errors
     /// Why there is none.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn next(&mut self) -> Result<Found<'_>, End> {
         let has_method = loop {
             let ahead = self.look_ahead();

@@ -84,7 +84,7 @@ impl Live {
     }
 
     /// Writes the next frame; `frame` is untouched where there is none.
-    #[inline]
+    #[inline(always)]
     pub(super) fn next(&mut self, frame: &mut Frame) -> c_int {
         if self.state == 1 && self.done {
             self.state = error::NO_FRAME;
