@@ -11,6 +11,7 @@
 //! handlers (`agents/sampler`), what a crash log says (triage), what a record holds (record).
 #![forbid(unsafe_code)]
 
+pub mod agents;
 pub mod assess;
 pub mod cell;
 pub mod clock;
@@ -25,6 +26,7 @@ pub mod plan;
 pub mod process;
 mod procfs;
 pub mod profile;
+pub mod programs;
 pub mod recording;
 pub mod report;
 pub mod result;

@@ -70,6 +70,7 @@ pub fn numbers(said: &str) -> Option<(Numbers, Vec<String>)> {
                 numbers.untouched.walks += field("all");
                 numbers.untouched.frames += field("frames");
                 numbers.sampling.biased += field("biased");
+                numbers.sampling.repeated += field("repeated");
                 failed += field("failed");
             }
             Some("depth") => {
@@ -145,7 +146,7 @@ mod tests {
 
     #[test]
     fn counts_become_numbers() {
-        let said = "walkfuzz: samples jdk.CPUTimeSample all=285 frames=270 failed=10 biased=185 truncated=0\n\
+        let said = "walkfuzz: samples jdk.CPUTimeSample all=285 frames=270 failed=10 biased=185 truncated=0 repeated=3\n\
                     walkfuzz: depth 1 100\nwalkfuzz: depth 16 170\nwalkfuzz: lost 15\nwalkfuzz: data-loss 0\n";
         let (numbers, warnings) = numbers(said).unwrap();
         assert_eq!(numbers.untouched.walks, 300);
@@ -159,10 +160,11 @@ mod tests {
         assert_eq!(
             (
                 numbers.sampling.biased,
+                numbers.sampling.repeated,
                 numbers.sampling.lost,
                 numbers.sampling.delivered
             ),
-            (185, 15, 285)
+            (185, 3, 15, 285)
         );
         assert_eq!((numbers.depth.p50, numbers.depth.of), (16, 270));
         assert!(warnings.is_empty());

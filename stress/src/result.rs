@@ -134,6 +134,9 @@ pub struct Sampling {
     /// Of JFR's samples with a stack, those that are from another place than where the thread was.
     #[serde(default)]
     pub biased: u64,
+    /// Of JFR's samples, those whose thread has one of the same kind from the same nanosecond.
+    #[serde(default)]
+    pub repeated: u64,
     /// Of JFR's samples, those that never became events.
     #[serde(default)]
     pub lost: u64,
@@ -333,6 +336,7 @@ impl Numbers {
                 walker_seconds: totals.walker_seconds,
                 near_misses: counter(Counter::NearMisses),
                 biased: 0,
+                repeated: 0,
                 lost: 0,
             },
         }

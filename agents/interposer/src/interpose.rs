@@ -22,6 +22,7 @@ use walkfuzz_walkers::{fault_record, ticks};
 use crate::actions::{self, Handler};
 use crate::agct::{self, Difference, Told};
 use crate::checkpoint::Checkpoint;
+use crate::queue::Queue;
 use crate::threads::{self, Thread};
 use crate::turn::Turn;
 
@@ -36,6 +37,8 @@ pub(crate) struct Interposer {
     pub(crate) facts: HostFacts,
     pub(crate) perturber: Perturber,
     pub(crate) perturb: u32,
+    /// JFR's, if its elements are edited.
+    pub(crate) queue: Option<Queue>,
     /// One in the process that it was made in, zero in forked copies of it.
     pub(crate) original: &'static AtomicU32,
     pub(crate) tools: Tools,
@@ -132,6 +135,20 @@ impl Interposer {
         lane.control(!outcome.was_ended());
         if !in_java {
             lane.add(Counter::OutsideJava, 1);
+        } else if let Some(queue) = self.queue.as_ref().filter(|_| !outcome.was_ended()) {
+            let java_thread = signal.thread.java_thread();
+            self.perturber
+                .at(&untouched, &self.facts.code, |rng, landscape| {
+                    let pc = untouched.pc().0;
+                    let note = |before: &Registers, after: &Registers| {
+                        let kind = bench.code.kind_of_segment(Address(after.pc().0));
+                        lane.begin_walk(1, WALKER, after, before, kind);
+                        lane.mark_perturbed();
+                    };
+                    queue.edit(java_thread, pc, rng, landscape, note);
+                    // Nothing, if none was found.
+                    lane.end_walk(&WalkOutcome::Error(RETURNED), 0);
+                });
         } else if self.perturb != 0 {
             let one = |registers: &Registers| {
                 // The end waits for this thread.

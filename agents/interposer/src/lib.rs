@@ -13,6 +13,7 @@
 //! - each signal calls the profiler's handler with a copy of the context, and then with perturbed copies, under the guard (`interpose`);
 //! - a fault may be the profiler's own business: its fault handler is asked first (`actions`);
 //! - what a handler that was left had begun in the profiler's memory is put back (`checkpoint`);
+//! - elements of JFR's queue of samples are edited, if that is asked for (`queue`);
 //! - AsyncGetCallTrace's answers to the profiler are noted on their way (`agct`).
 //!
 //! Not here: what the numbers mean, and what is run. The library stays loaded for ever (`-z nodelete`).
@@ -25,6 +26,7 @@ mod keeper;
 mod lifecycle;
 mod loading;
 mod options;
+mod queue;
 mod threads;
 mod turn;
 
@@ -32,7 +34,7 @@ use std::ffi::{CStr, c_char, c_void};
 
 use jvmti_bindings::sys::jni::JavaVM;
 
-pub use options::{OptionError, Options, Subject};
+pub use options::{OptionError, Options, QueueEdits, Subject};
 
 const JNI_OK: i32 = 0;
 const JNI_ERR: i32 = -1;

@@ -5,6 +5,7 @@
 //!
 //! Contract: runs in JVMTI's callbacks, on threads of the JVM.
 
+use std::fs::File;
 use std::sync::atomic::{AtomicU64, Ordering::*};
 use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::Duration;
@@ -27,7 +28,8 @@ use crate::checkpoint::{Checkpoint, Marks};
 use crate::interpose::{Interposer, Tools};
 use crate::keeper;
 use crate::loading::{self, LoadError};
-use crate::options::{OptionError, Options, Subject};
+use crate::options::{OptionError, Options, QueueEdits, Subject};
+use crate::queue::{Queue, Source};
 use crate::threads;
 use crate::turn::Turn;
 
@@ -54,6 +56,10 @@ pub(crate) enum Refusal {
     Guard(#[from] GuardError),
     #[error("cannot get a page of memory or a thread: {0}")]
     System(#[from] std::io::Error),
+    #[error("cannot open {0}, which the queue's edits are in: {1}")]
+    Feed(String, std::io::Error),
+    #[error("this JVM does not say how long a JavaThread is: JFR's queue cannot be looked for")]
+    NoSize,
     #[error("this JVM does not say which thread is which")]
     NoIdentity,
 }
@@ -65,6 +71,7 @@ struct Prepared {
     recorder: Recorder,
     /// The profiler's writable memory.
     writable: Vec<Span>,
+    queue: Option<Source>,
 }
 
 // SAFETY: the library's handle may be used by any thread.
@@ -102,7 +109,19 @@ pub(crate) unsafe fn load(vm: *mut JavaVM, text: &str) -> Result<(), Refusal> {
         // SAFETY: the caller's.
         Subject::Library(path, text) => unsafe { loading::load(vm, path, text)?.writable },
     };
+    let queue = match &options.queue {
+        None => None,
+        Some(QueueEdits::Random) => Some(Source::Random),
+        Some(QueueEdits::Fixed(edits)) => Some(Source::Fixed(*edits)),
+        Some(QueueEdits::Fed(path)) => {
+            let file = File::options().read(true).write(true).open(path);
+            Some(Source::Fed(file.map_err(|error| {
+                Refusal::Feed(path.display().to_string(), error)
+            })?))
+        }
+    };
     let prepared = Prepared {
+        queue,
         options,
         libjvm,
         recorder,
@@ -160,6 +179,11 @@ unsafe fn go(jvmti: Jvmti, env: *mut JNIEnv, prepared: Prepared) -> Result<(), R
         walked: unsafe { agct_mark(agct, own) },
         way_out: way_out.map(|field| field.offset),
     };
+    let bytes = vm.hotspot.tables().type_size("JavaThread");
+    if prepared.queue.is_some() && bytes.is_none() {
+        return Err(Refusal::NoSize);
+    }
+    let bytes = bytes.unwrap_or(0);
     let checkpoint = Checkpoint::new(&prepared.writable, &maps, marks);
     ENV_OFFSET.store((env as u64).wrapping_sub(own), Release);
     threads::add(own)?;
@@ -168,6 +192,7 @@ unsafe fn go(jvmti: Jvmti, env: *mut JNIEnv, prepared: Prepared) -> Result<(), R
         facts: vm.facts.clone(),
         perturber: Perturber::new(prepared.options.seed),
         perturb: prepared.options.perturb,
+        queue: prepared.queue.map(|source| Queue::new(source, bytes)),
         original: wiped_in_copies()?,
         tools: Tools::new(checkpoint),
         came: AtomicU64::new(0),

@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use walkfuzz_context::element::parse;
+use walkfuzz_context::{Arch, Perturbation};
 use walkfuzz_jvm::unescaped;
 
 /// Whose handlers are stood before.
@@ -11,6 +13,17 @@ pub enum Subject {
     Library(PathBuf, String),
     /// The JVM's own: JFR.
     Jfr,
+}
+
+/// What becomes of the elements of JFR's queue.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum QueueEdits {
+    /// Edits drawn at random.
+    Random,
+    /// These edits of each.
+    Fixed(Perturbation),
+    /// Edits from a file that somebody writes meanwhile.
+    Fed(PathBuf),
 }
 
 /// What was asked for.
@@ -24,6 +37,8 @@ pub struct Options {
     pub perturb: u32,
     /// Of what is drawn at random.
     pub seed: u64,
+    /// Of JFR's queue; `None`: it is left as it is.
+    pub queue: Option<QueueEdits>,
 }
 
 /// What is wrong with the options.
@@ -33,7 +48,9 @@ pub enum OptionError {
     #[error("`{0}` is no KEY=VALUE")]
     NoValue(String),
     /// A key that means nothing.
-    #[error("there is no option `{0}`; there are record, profiler, perturb, seed and options")]
+    #[error(
+        "there is no option `{0}`; there are record, profiler, perturb, seed, queue and options"
+    )]
     Unknown(String),
     /// A value that means nothing.
     #[error("{key}={value} means nothing; expected {expected}")]
@@ -45,6 +62,9 @@ pub enum OptionError {
         /// What can stand there.
         expected: &'static str,
     },
+    /// Nothing but JFR has such a queue.
+    #[error("queue= edits JFR's queue of samples; it goes with profiler=jfr alone")]
+    NotJfr,
     /// Something is not said that must be.
     #[error("{0} is missing")]
     Missing(&'static str),
@@ -61,7 +81,7 @@ impl Options {
             None => text.split_once(",options=").unwrap_or((text, "")),
         };
         let (mut record, mut profiler) = (None, None);
-        let (mut perturb, mut seed) = (64, 1);
+        let (mut perturb, mut seed, mut queue) = (64, 1, None);
         for pair in own.split(',').filter(|pair| !pair.is_empty()) {
             let Some((key, value)) = pair.split_once('=') else {
                 return Err(OptionError::NoValue(pair.to_owned()));
@@ -80,6 +100,11 @@ impl Options {
                     perturb = number.ok_or_else(|| wrong("a number up to 1024"))?;
                 }
                 "seed" => seed = value.parse().map_err(|_| wrong("a number"))?,
+                "queue" => {
+                    let edits = unescaped(value, pid).and_then(|text| edits_of(&text));
+                    let expected = "random, feed:FILE, or edits of sp, pc, bcp, ticks, period and size such as sp~bit5";
+                    queue = Some(edits.ok_or_else(|| wrong(expected))?);
+                }
                 _ => return Err(OptionError::Unknown(key.to_owned())),
             }
         }
@@ -87,13 +112,25 @@ impl Options {
             name if name == "jfr" => Subject::Jfr,
             path => Subject::Library(PathBuf::from(path), rest.to_owned()),
         };
+        if queue.is_some() && subject != Subject::Jfr {
+            return Err(OptionError::NotJfr);
+        }
         Ok(Self {
             record: record.ok_or(OptionError::Missing("record"))?,
             subject,
             perturb,
             seed,
+            queue,
         })
     }
+}
+
+fn edits_of(text: &str) -> Option<QueueEdits> {
+    Some(match (text, text.strip_prefix("feed:")) {
+        ("random", _) => QueueEdits::Random,
+        (_, Some(path)) => QueueEdits::Fed(PathBuf::from(path)),
+        _ => QueueEdits::Fixed(parse(Arch::NATIVE, text).ok()?),
+    })
 }
 
 #[cfg(test)]
@@ -109,7 +146,12 @@ mod tests {
         assert_eq!(options.subject, Subject::Library("/x.so".into(), rest));
         assert_eq!((options.perturb, options.seed), (3, 1));
         let jfr = Options::parse("record=r,profiler=jfr", 7).unwrap();
-        assert_eq!(jfr.subject, Subject::Jfr);
+        assert_eq!((jfr.subject, jfr.queue), (Subject::Jfr, None));
+        let edits = Options::parse("record=r,profiler=jfr,queue=bcp%3D0 sp+%3D8", 7).unwrap();
+        let Some(QueueEdits::Fixed(edits)) = edits.queue else {
+            panic!("{edits:?}");
+        };
+        assert_eq!(edits.edits().len(), 2);
     }
 
     #[test]
@@ -119,6 +161,8 @@ mod tests {
             ("profiler=jfr", "record is missing"),
             ("record=r,profiler=jfr,perturb=2000", "perturb=2000"),
             ("record=r,profiler=jfr,seed=x", "seed=x"),
+            ("record=r,profiler=jfr,queue=wild", "queue=wild"),
+            ("record=r,profiler=/x.so,queue=random", "profiler=jfr alone"),
             ("record=r,colour=red", "colour"),
             ("record", "`record` is no KEY=VALUE"),
         ] {

@@ -11,6 +11,7 @@
 
 pub mod abi;
 pub mod api;
+mod frame_walker;
 pub mod iterator;
 pub mod jep435;
 pub mod methods;
@@ -24,6 +25,7 @@ mod vm;
 mod walker;
 
 pub use api::Api;
+pub use frame_walker::{FrameWalk, FrameWalker};
 pub use safepoint::{HookError, PollError, SafepointError};
 pub use vm::{Vm, VmError};
 pub use walker::IteratorWalker;

@@ -58,12 +58,36 @@ impl Walker for IteratorWalker {
 }
 
 /// What the handler fills.
-struct Taking<'a> {
-    api: &'static IteratorApi,
+pub(crate) struct Taking<'a> {
+    api: &'a IteratorApi,
     frames: &'a mut [AgctFrame],
     count: usize,
     /// What the last NextFrame answered.
     answer: c_int,
+}
+
+impl<'a> Taking<'a> {
+    /// Fills `trace`.
+    ///
+    /// # Safety
+    /// The trace has room for `depth` frames, and nobody else has it meanwhile.
+    pub(crate) unsafe fn new(api: &'a IteratorApi, trace: &'a mut CallTrace, depth: i32) -> Self {
+        Self {
+            api,
+            // SAFETY: the caller's promise.
+            frames: unsafe { std::slice::from_raw_parts_mut(trace.frames, depth.max(0) as usize) },
+            count: 0,
+            answer: error::NO_FRAME,
+        }
+    }
+
+    /// Frames, or the code that says why there are none; `kind` is what running the iterator came to.
+    pub(crate) fn num_frames(&self, kind: c_int) -> i32 {
+        match self.count {
+            0 => kind.min(self.answer).min(0),
+            count => count as i32,
+        }
+    }
 }
 
 /// AsyncGetCallTrace's shape.
@@ -74,23 +98,17 @@ unsafe extern "C" fn walk(trace: *mut c_void, depth: i32, context: *mut c_void) 
         trace.num_frames = error::NO_THREAD;
         return;
     };
-    let mut taking = Taking {
-        api,
-        // SAFETY: as above; nobody else has the buffer during the call.
-        frames: unsafe { std::slice::from_raw_parts_mut(trace.frames, depth.max(0) as usize) },
-        count: 0,
-        answer: error::NO_FRAME,
-    };
+    // SAFETY: as above; nobody else has the buffer during the call.
+    let mut taking = unsafe { Taking::new(api, trace, depth) };
     let argument = (&raw mut taking).cast();
     // SAFETY: the context is the caller's, and the handler gets what it expects.
     let kind = unsafe { (api.run_with_iterator)(context, 0, Some(take), argument) };
-    trace.num_frames = match taking.count {
-        0 => kind.min(taking.answer).min(0),
-        count => count as i32,
-    };
+    let num_frames = taking.num_frames(kind);
+    trace.num_frames = num_frames;
 }
 
-unsafe extern "C" fn take(iterator: *mut Iterator, taking: *mut c_void) {
+/// Takes an iterator's frames.
+pub(crate) unsafe extern "C" fn take(iterator: *mut Iterator, taking: *mut c_void) {
     // SAFETY: `walk` passes its own.
     let taking = unsafe { &mut *taking.cast::<Taking<'_>>() };
     let mut frame = Frame::NONE;

@@ -94,7 +94,12 @@ impl Edit {
     /// The same edit of the registers with the same role on another architecture; `None` if one of them has no counterpart.
     #[must_use]
     pub fn adapt(self, from: Arch, to: Arch) -> Option<Self> {
-        let map = |register: Register| register.adapt(from, to);
+        self.with_registers(|register| register.adapt(from, to))
+    }
+
+    /// The same edit of other registers; `None` if `map` has none for one of them.
+    #[must_use]
+    pub fn with_registers(self, map: impl Fn(Register) -> Option<Register>) -> Option<Self> {
         Some(match self {
             Edit::Nudge { register, delta } => Edit::Nudge {
                 register: map(register)?,

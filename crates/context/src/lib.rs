@@ -9,6 +9,7 @@
 //! | [`value`] | value classes, and the landscape that they resolve in |
 //! | [`edit`], [`batch`] | perturbations, and the batch that one fuzzer input is |
 //! | [`codec`], [`text`] | their byte form and their text form |
+//! | [`element`] | queued samples: their words as registers |
 //! | [`memory`] | edits of a snapshot's memory |
 //! | [`generate`] | making and mutating them |
 //! | [`mod@tier`], [`witness`] | how natural a context is, and how often its like was observed |
@@ -20,6 +21,7 @@ pub mod batch;
 pub mod blob;
 pub mod codec;
 pub mod edit;
+pub mod element;
 pub mod generate;
 pub mod landscape;
 pub mod memory;

@@ -1,11 +1,14 @@
 //! Which walkers a session has: the code under test, and the oracle beside it.
 
+use walkfuzz_asgst::FrameWalk;
 use walkfuzz_record::Generation;
 use walkfuzz_triage::Signature;
 use walkfuzz_walkers::{
-    Explainer, Library, Methods, PluginPath, RemoteMode, RequestStackTrace, Walker,
+    Explainer, FromFrame, Library, Methods, PluginPath, RemoteMode, RequestStackTrace, Walker,
+    frame_name,
 };
 
+use crate::asgst;
 use crate::error::HarnessError;
 use crate::oracle::Oracle;
 use crate::plugin;
@@ -16,6 +19,9 @@ pub(crate) const NO_ORACLE: &str = "none";
 
 /// Chooses the code under test.
 pub(crate) const WALKER: &str = "WALKFUZZ_WALKER";
+
+/// Before the path of a library whose walker is to walk from sp, fp and pc.
+const FROM_FRAME: &str = "frame:";
 
 /// Chooses who judges it.
 const ORACLE: &str = "WALKFUZZ_ORACLE";
@@ -31,19 +37,25 @@ pub enum WalkerChoice {
     Remote(RemoteMode),
     /// JVMTI's extension function RequestStackTrace.
     Request,
+    /// ASGST, from sp, fp and pc: the JVM's own where it exports it, else walkfuzz's.
+    Frame(FrameWalk),
     /// The walker of a library.
     Plugin(&'static PluginPath),
+    /// The walker of a library, from sp, fp and pc.
+    PluginFrame(&'static PluginPath),
 }
 
 impl WalkerChoice {
     /// Those of walkfuzz's own, the default first.
-    pub const ALL: [WalkerChoice; 6] = [
+    pub const ALL: [WalkerChoice; 8] = [
         WalkerChoice::Agct,
         WalkerChoice::Reference,
         WalkerChoice::Remote(RemoteMode::Env),
         WalkerChoice::Remote(RemoteMode::Tid),
         WalkerChoice::Remote(RemoteMode::Running),
         WalkerChoice::Request,
+        WalkerChoice::Frame(FrameWalk::Iterator),
+        WalkerChoice::Frame(FrameWalk::Minimal),
     ];
 
     /// As the environment, records and findings say it; a library's walker has a name of its own once it is loaded.
@@ -53,6 +65,8 @@ impl WalkerChoice {
             WalkerChoice::Agct => "agct",
             WalkerChoice::Reference => "reference",
             WalkerChoice::Plugin(_) => "plugin",
+            WalkerChoice::PluginFrame(_) => "plugin-frame",
+            WalkerChoice::Frame(walk) => walk.name(),
             WalkerChoice::Remote(mode) => mode.name(),
             WalkerChoice::Request => RequestStackTrace::NAME,
         }
@@ -63,6 +77,7 @@ impl WalkerChoice {
     pub fn setting(self) -> String {
         match self {
             WalkerChoice::Plugin(path) => path.to_string(),
+            WalkerChoice::PluginFrame(path) => format!("{FROM_FRAME}{path}"),
             own => own.name().to_owned(),
         }
     }
@@ -72,9 +87,17 @@ impl WalkerChoice {
     pub fn from_name(name: &str) -> Option<Self> {
         let named = Self::ALL.into_iter().find(|walker| walker.name() == name);
         named.or_else(|| {
+            let (name, from_frame) = match name.strip_prefix(FROM_FRAME) {
+                Some(path) => (path, true),
+                None => (name, false),
+            };
             let path = name.strip_prefix(PluginPath::PREFIX).unwrap_or(name);
             let path: PluginPath = path.parse().ok().filter(|_| path.contains('/'))?;
-            Some(WalkerChoice::Plugin(Box::leak(Box::new(path))))
+            let path: &'static PluginPath = Box::leak(Box::new(path));
+            Some(match from_frame {
+                true => WalkerChoice::PluginFrame(path),
+                false => WalkerChoice::Plugin(path),
+            })
         })
     }
 
@@ -93,7 +116,10 @@ impl WalkerChoice {
     /// Whether its frames can be held against another's: it has some, and walks the thread that it is called on.
     #[must_use]
     pub fn can_judge(self) -> bool {
-        !matches!(self, WalkerChoice::Remote(_) | WalkerChoice::Request)
+        matches!(
+            self,
+            WalkerChoice::Agct | WalkerChoice::Reference | WalkerChoice::Plugin(_)
+        )
     }
 
     /// Whose codes it speaks.
@@ -103,7 +129,8 @@ impl WalkerChoice {
             WalkerChoice::Agct | WalkerChoice::Remote(_) => Generation::Agct,
             WalkerChoice::Request => Generation::RequestStackTrace,
             WalkerChoice::Reference => Generation::Reference,
-            WalkerChoice::Plugin(_) => Generation::Plugin,
+            WalkerChoice::Plugin(_) | WalkerChoice::PluginFrame(_) => Generation::Plugin,
+            WalkerChoice::Frame(walk) => walk.generation(),
         }
     }
 
@@ -117,6 +144,19 @@ impl WalkerChoice {
             WalkerChoice::Reference => Box::new(subject.world.reference()?),
             WalkerChoice::Plugin(path) => {
                 Box::new(plugin::load(path, &subject.jvm, &subject.world)?)
+            }
+            WalkerChoice::Frame(walk) => Box::new(asgst::walker(subject, walk)?),
+            WalkerChoice::PluginFrame(path) => {
+                let plugin = plugin::load(path, &subject.jvm, &subject.world)?;
+                let name = plugin.name();
+                let walker = FromFrame::new(plugin).ok_or_else(|| HarnessError::Variable {
+                    name: WALKER,
+                    value: self.setting(),
+                    wanted: format!(
+                        "a library whose walker walks from frames: {name} has no walk_from_frame"
+                    ),
+                })?;
+                Box::new(walker)
             }
             WalkerChoice::Request => Box::new(plugin::requester(&subject.jvm)?),
             WalkerChoice::Remote(_) => {
@@ -138,7 +178,7 @@ fn names_of(wanted: impl Fn(WalkerChoice) -> bool) -> String {
         .map(WalkerChoice::name)
         .collect();
     format!(
-        "{} or a library, PATH/LIB.so or PATH/LIB.so@sha256:HEX",
+        "{} or a library, PATH/LIB.so or PATH/LIB.so@sha256:HEX, with {FROM_FRAME} before it for its walks from frames",
         own.join(", ")
     )
 }
@@ -167,7 +207,7 @@ pub(crate) fn check(
         });
     }
     for choice in [Some(walker), oracle].into_iter().flatten() {
-        let WalkerChoice::Plugin(path) = choice else {
+        let (WalkerChoice::Plugin(path) | WalkerChoice::PluginFrame(path)) = choice else {
             continue;
         };
         let library = Library::open(path)?;
@@ -227,8 +267,9 @@ fn is_library_of(
     role: &str,
     set: Option<String>,
 ) -> Result<(), String> {
-    let path = match WalkerChoice::from_name(&set.unwrap_or_default()) {
-        Some(WalkerChoice::Plugin(path)) => path,
+    let (path, from_frame) = match WalkerChoice::from_name(&set.unwrap_or_default()) {
+        Some(WalkerChoice::Plugin(path)) => (path, false),
+        Some(WalkerChoice::PluginFrame(path)) => (path, true),
         _ => {
             return Err(format!(
                 "{role} {name}, which is none of walkfuzz's own: set {variable} to the path of its library"
@@ -236,12 +277,15 @@ fn is_library_of(
         }
     };
     let library = Library::open(path).map_err(|error| error.to_string())?;
-    if library.name() == name {
+    let own = match from_frame {
+        true => frame_name(library.name()),
+        false => library.name().to_owned(),
+    };
+    if own == name {
         return Ok(());
     }
     Err(format!(
-        "{role} {name}, and {variable} is the library of {}: set it to the path of {name}'s",
-        library.name()
+        "{role} {name}, and {variable} is the library of {own}: set it to the path of {name}'s"
     ))
 }
 

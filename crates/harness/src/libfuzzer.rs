@@ -193,6 +193,19 @@ pub(crate) unsafe fn arguments_of(argc: *mut c_int, argv: *mut *mut *mut c_char)
     extend_arguments(&arguments)
 }
 
+/// Gives libFuzzer the flags that it needs beside a JVM in its process, and says what the arguments are then.
+///
+/// # Safety
+/// As [`initialize`].
+pub unsafe fn share_signals(argc: *mut c_int, argv: *mut *mut *mut c_char) -> Vec<String> {
+    // SAFETY: the caller's promise.
+    unsafe {
+        let extended = arguments_of(argc, argv);
+        replace_arguments(&extended, argc, argv);
+        extended
+    }
+}
+
 /// Gives libFuzzer other arguments.
 ///
 /// # Safety

@@ -142,6 +142,8 @@ impl Session {
                 WalkerChoice::Agct
                 | WalkerChoice::Reference
                 | WalkerChoice::Request
+                | WalkerChoice::Frame(_)
+                | WalkerChoice::PluginFrame(_)
                 | WalkerChoice::Plugin(_) => choice.make(subject),
             };
             walker.map(around)

@@ -70,7 +70,7 @@ impl EngineKind {
 }
 
 /// Every variable that is read, with its default and meaning, as documentation shows it.
-pub const VARIABLES: [(&str, &str, &str); 16] = [
+pub const VARIABLES: [(&str, &str, &str); 17] = [
     (
         "WALKFUZZ_RUNS",
         "walkfuzz-runs",
@@ -80,12 +80,17 @@ pub const VARIABLES: [(&str, &str, &str); 16] = [
     (
         "WALKFUZZ_WALKER",
         "agct",
-        "the code under test: agct (AsyncGetCallTrace), reference (walkfuzz's own walker), agct-remote-env, agct-remote-tid, agct-remote-running (AsyncGetCallTrace from another thread), request-stack-trace (where a JVM offers it) or the path of a library with a walker",
+        "the code under test: agct (AsyncGetCallTrace), reference (walkfuzz's own walker), agct-remote-env, agct-remote-tid, agct-remote-running (AsyncGetCallTrace from another thread), request-stack-trace (where a JVM offers it), asgst-iterator-frame, asgst-minimal-frame (ASGST from sp, fp and pc), or the path of a library with a walker, with frame: before it for its walks from frames",
     ),
     (
         "WALKFUZZ_ORACLE",
         "none",
         "a second walker that judges the frames of the first: none, agct, reference or the path of a library",
+    ),
+    (
+        "WALKFUZZ_QUEUE",
+        "own",
+        "the queue of queue_elements: own (walkfuzz's, or the JVM's where it exports ASGST) or jfr (JFR's, JDK 25)",
     ),
     ("WALKFUZZ_STRICT", "0", "1: abort at the first finding"),
     (

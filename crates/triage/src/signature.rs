@@ -182,6 +182,8 @@ pub struct Signature {
 }
 
 impl Signature {
+    /// What the names of walkfuzz's own ASGST functions begin with: what is found in them is no finding in a JVM.
+    const SELF_TEST: &str = "asgst-";
     /// What [`Signature::walker`] holds if no walker had to do with it.
     pub const NO_WALKER: &str = "none";
 
@@ -265,6 +267,9 @@ impl Signature {
         let is_named = self.kind == Kind::WrongFrames && self.detail.is_some();
         if self.walker != Self::NO_WALKER && !is_named {
             title.push_str(&format!(" via {}", self.walker));
+        }
+        if self.walker.starts_with(Self::SELF_TEST) {
+            title.push_str(" (self-test)");
         }
         if let Some(tier) = tier {
             title.push_str(&format!(" [{tier}]"));

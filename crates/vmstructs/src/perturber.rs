@@ -2,7 +2,7 @@
 //!
 //! The landscape is shared by all threads, and one thread at a time perturbs: another that comes meanwhile makes no perturbed walks at that sample.
 //!
-//! Contract: [`Perturber::each`] is signal-safe.
+//! Contract: [`Perturber::each`] and [`Perturber::at`] are signal-safe.
 
 use std::cell::UnsafeCell;
 use std::ops::Range;
@@ -60,6 +60,23 @@ impl Perturber {
         times: u32,
         mut walk: impl FnMut(&Registers),
     ) {
+        self.at(untouched, code, |rng, landscape| {
+            for _ in 0..times {
+                let mut registers = *untouched;
+                let edits = perturbation(rng, Arch::NATIVE);
+                edits.apply(&mut registers, landscape);
+                walk(&registers);
+            }
+        });
+    }
+
+    /// Calls `work` with what draws, and with what values resolve to at these registers, which are as in [`Self::each`].
+    pub fn at(
+        &self,
+        untouched: &Registers,
+        code: &Range<u64>,
+        work: impl FnOnce(&mut Rng, &LandscapeTable),
+    ) {
         if self.busy.swap(true, Acquire) {
             return;
         }
@@ -72,12 +89,7 @@ impl Perturber {
         tables
             .landscape
             .set_walked_stack(sp, words, |word| code.contains(&word));
-        for _ in 0..times {
-            let mut registers = *untouched;
-            let edits = perturbation(&mut tables.rng, Arch::NATIVE);
-            edits.apply(&mut registers, &tables.landscape);
-            walk(&registers);
-        }
+        work(&mut tables.rng, &tables.landscape);
         let landscape = &mut tables.landscape;
         landscape.note(ValueClass::NaturalPc, untouched.pc().0);
         landscape.note(ValueClass::NaturalSp, untouched.sp().0);

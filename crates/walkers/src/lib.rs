@@ -8,6 +8,7 @@ mod agct;
 mod agreement;
 #[cfg(test)]
 mod example;
+mod from_frame;
 mod known;
 mod plugin;
 mod reference;
@@ -20,6 +21,7 @@ mod walker;
 
 pub use agct::Agct;
 pub use agreement::{Agreement, Voice, compare, contradiction};
+pub use from_frame::{FromFrame, as_frame, frame_name};
 pub use known::{Explainer, Referee, as_interrupted, behind_whole, known_difference};
 pub use plugin::abi as plugin_abi;
 pub use plugin::{Facts, Library, Manner, Plugin, PluginError, PluginPath, PluginRemote};

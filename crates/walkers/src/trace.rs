@@ -50,6 +50,8 @@ pub struct TraceBuffer {
     pub(crate) plugin: Option<PluginCall>,
     /// What was noticed in the walk: 0, or a breach's number and 1. Atomic, because it is written through the call's pointer.
     noted: AtomicU32,
+    /// What an adapter that is not of this crate needs in its call beside the guard's three arguments.
+    pub carried: [u64; 3],
     /// Of a walker that passes for another thread.
     pub(crate) errand: Option<Errand>,
 }
@@ -71,6 +73,7 @@ impl TraceBuffer {
             depth: 0,
             plugin: None,
             noted: AtomicU32::new(0),
+            carried: [0; 3],
             errand: None,
         })
     }

@@ -155,6 +155,9 @@ fn two_of(names: &[String]) -> Result<[WalkerChoice; 2], Failure> {
                 "walks threads from another one, and here each thread walks itself"
             }
             WalkerChoice::Request => "leaves the walk to the JVM, and here frames are compared",
+            WalkerChoice::Frame(_) | WalkerChoice::PluginFrame(_) => {
+                "begins at a frame, and here walks begin at a context"
+            }
             WalkerChoice::Agct | WalkerChoice::Reference | WalkerChoice::Plugin(_) => continue,
         };
         return Err(Failure::usage(format_args!(

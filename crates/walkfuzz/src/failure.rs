@@ -6,6 +6,7 @@ use serde::Serialize;
 use walkfuzz_harness::HarnessError;
 use walkfuzz_jvm::JvmError;
 use walkfuzz_record::StoreError;
+use walkfuzz_stress::agents::AgentError;
 
 pub(crate) const FINDINGS: u8 = 1;
 pub(crate) const USAGE: u8 = 2;
@@ -84,6 +85,15 @@ impl From<HarnessError> for Failure {
         match error {
             HarnessError::Jvm(error) => error.into(),
             error if error.exit_code() == i32::from(USAGE) => Self::usage(error),
+            error => Self::environment(error),
+        }
+    }
+}
+
+impl From<AgentError> for Failure {
+    fn from(error: AgentError) -> Self {
+        match error {
+            AgentError::NoFile { .. } => Self::usage(error),
             error => Self::environment(error),
         }
     }

@@ -17,7 +17,6 @@ use walkfuzz_record::{Counter, KOfN};
 use walkfuzz_stress::Profile;
 use walkfuzz_stress::subjects::Subjects;
 
-use crate::agent_library::{self, INTERPOSER};
 use crate::async_profiler;
 use crate::cli::FailOn;
 use crate::failure::{FINDINGS, Failure, UNKNOWN};
@@ -26,9 +25,12 @@ use answer::{Active, AgctDifference, Answer, Finding, Recorded, Side, reported};
 use args::{InterposeArgs, ProfilerName};
 use mode::Mode;
 use run::{BESIDE, Ran, Stage};
+use walkfuzz_stress::agents::{self, INTERPOSER};
 
 /// Where the answer is kept, in the folder of the runs.
 const ANSWER: &str = "interpose.json";
+/// What died of an edited element. No way is known in which such an element comes to be by itself.
+const JFR_QUEUE: &str = "jfr-cpu-time queue [T4]";
 /// The first release whose flight recorder samples in a signal's handler.
 const JFR_SINCE: u32 = 25;
 
@@ -46,7 +48,7 @@ pub(crate) fn run(args: &InterposeArgs) -> Result<(), Failure> {
         jdk: &jdk,
         profile: &profile,
         workloads: &workloads,
-        interposer: agent_library::find(&INTERPOSER)?,
+        interposer: agents::find(&INTERPOSER)?,
         library,
     };
     refuse(&stage, &places)?;
@@ -61,8 +63,11 @@ pub(crate) fn run(args: &InterposeArgs) -> Result<(), Failure> {
     let untouched = stage.run(folder.join("untouched"), 0)?;
     began(&untouched)?;
     eprintln!(
-        "walkfuzz: the same with {} perturbed calls at each signal",
-        args.perturb
+        "walkfuzz: the same with {} at each signal",
+        match &args.queue {
+            Some(edits) => format!("an element of the queue edited ({edits})"),
+            None => format!("{} perturbed calls", args.perturb),
+        }
     );
     let perturbed = stage.run(folder.join("perturbed"), args.perturb)?;
     began(&perturbed)?;
@@ -86,7 +91,8 @@ pub(crate) fn run(args: &InterposeArgs) -> Result<(), Failure> {
         jdk: jdk.version.to_string(),
         workload: args.workload.clone(),
         seconds: args.time.as_secs(),
-        perturb: args.perturb,
+        perturb: args.queue.as_ref().map_or(args.perturb, |_| 0),
+        queue: args.queue.clone(),
         seed: args.subject.seed,
         verdict: if proven { "ran" } else { "unknown" },
         walker,
@@ -96,7 +102,13 @@ pub(crate) fn run(args: &InterposeArgs) -> Result<(), Failure> {
         agct: AgctDifference::of(&perturbed),
         reported: reported(&untouched.folder, &perturbed.folder),
         recorded: recorded(&stage, &untouched, &perturbed),
-        findings: findings(&whose, &args.again(&jdk), &untouched, &perturbed),
+        findings: findings(
+            &whose,
+            args.queue.is_some(),
+            &args.again(&jdk),
+            &untouched,
+            &perturbed,
+        ),
         folder,
     };
     keep(&answer)?;
@@ -119,6 +131,11 @@ fn limits(args: &InterposeArgs) -> Result<Profile, Failure> {
 
 /// The profiler's library, if it has one, and its version.
 fn profiler(args: &InterposeArgs, jdk: &Jdk) -> Result<(Option<PathBuf>, String), Failure> {
+    if args.queue.is_some() && args.profiler != ProfilerName::Jfr {
+        return Err(Failure::usage(
+            "--queue: async-profiler has no queue of samples; it goes with --profiler jfr",
+        ));
+    }
     if args.profiler == ProfilerName::Jfr {
         if args.library.is_some() {
             return Err(Failure::usage(
@@ -212,7 +229,13 @@ fn keep(answer: &Answer) -> Result<(), Failure> {
     })
 }
 
-fn findings(whose: &str, command: &str, untouched: &Ran, perturbed: &Ran) -> Vec<Finding> {
+fn findings(
+    whose: &str,
+    queue: bool,
+    command: &str,
+    untouched: &Ran,
+    perturbed: &Ran,
+) -> Vec<Finding> {
     let runs = [("untouched", untouched), ("perturbed", perturbed)];
     let all = runs.into_iter().flat_map(|(run, ran)| {
         ran.result
@@ -230,7 +253,10 @@ fn findings(whose: &str, command: &str, untouched: &Ran, perturbed: &Ran) -> Vec
         finding.perturbed |= run == "perturbed" && !caught;
         // The title ends with the walker's name, which is the profiler's.
         let what = finding.title.split(" via ").next().unwrap_or_default();
-        finding.title = format!("{what} via {whose}");
+        finding.title = match run {
+            "perturbed" if queue => format!("{what} via {JFR_QUEUE}"),
+            _ => format!("{what} via {whose}"),
+        };
         Finding {
             run,
             finding,

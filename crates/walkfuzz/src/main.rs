@@ -2,7 +2,6 @@
 //! fail (`failure`). Everything that walks is in `walkfuzz-harness`.
 #![forbid(unsafe_code)]
 
-mod agent_library;
 mod async_profiler;
 mod bench;
 mod checkout;

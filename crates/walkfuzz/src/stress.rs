@@ -23,7 +23,6 @@ use walkfuzz_stress::subjects::Subjects;
 use walkfuzz_stress::{Cell, CellResult, Dimension, Filter, Plan, Profile, Space, Verdict, plan};
 use walkfuzz_triage::KnownIssues;
 
-use crate::agent_library;
 use crate::cli::{Cli, Command};
 use crate::failure::{FINDINGS, Failure, INTERRUPTED, UNKNOWN};
 use crate::stress::args::StressArgs;
@@ -32,6 +31,7 @@ use crate::stress::progress::Progress;
 use crate::stress::reports::{says_something, show, write_reports};
 use crate::stress::warden::Warden;
 use crate::stress::workload::Workloads;
+use walkfuzz_stress::agents;
 
 /// Where the profiles are, below a checkout.
 const PROFILES: &str = "ci";
@@ -107,7 +107,7 @@ fn run_cells(args: &StressArgs, resumed: Option<StressFolder>) -> Result<(), Fai
     if args.dry_run {
         return dry_run(args, &profile, &plan, &left);
     }
-    let sampler = agent_library::find(&agent_library::SAMPLER)?;
+    let sampler = agents::find(&agents::SAMPLER)?;
     let (folder, _lock) = match resumed {
         Some(folder) => (folder, None),
         None => {

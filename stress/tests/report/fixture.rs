@@ -346,6 +346,7 @@ fn numbers(cell: &Cell, random: &mut Random, perturbs: bool) -> Numbers {
         walker_seconds: walks as f64 * 7e-7,
         near_misses: random.below(3),
         biased: 0,
+        repeated: 0,
         lost: 0,
     };
     numbers

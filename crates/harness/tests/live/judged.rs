@@ -273,14 +273,23 @@ pub(crate) fn honest() {
 
 /// The reference walks by itself, and nothing makes it fault.
 pub(crate) fn reference() {
-    const INPUTS: u64 = 2_000;
+    own_walker(2_000);
+}
+
+/// ASGST's walks from frames: a context is three words to them, and they come back from all of them as well.
+pub(crate) fn from_frame() {
+    own_walker(500);
+}
+
+fn own_walker(inputs: u64) {
+    let name = std::env::var("WALKFUZZ_WALKER").unwrap();
     let mut session = Session::start(Mode::Survey, &["live".to_owned()], None).unwrap();
-    for seed in 0..INPUTS {
+    for seed in 0..inputs {
         session.run_input(&blind(seed).to_bytes()).unwrap();
     }
     let summary = finished(&mut session);
     let facts = session.run_folder().facts().unwrap();
-    assert_eq!(facts.walkers[0].name, "reference");
+    assert_eq!(facts.walkers[0].name, name);
     let controls = summary.controls.k as f64 / summary.controls.of as f64;
     println!(
         "note: {:.1} % of {} controls, {} walks, {} findings",
@@ -290,7 +299,7 @@ pub(crate) fn reference() {
         summary.findings.len()
     );
     assert!(controls >= 0.5, "{:?}", summary.controls);
-    assert!(summary.perturbed_walks > INPUTS);
+    assert!(summary.perturbed_walks > inputs);
     assert_eq!(summary.events.recoveries, 0, "{summary:?}");
     assert!(summary.findings.is_empty(), "{:?}", summary.findings);
 }

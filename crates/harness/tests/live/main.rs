@@ -56,6 +56,11 @@ const CASES: &[Case] = &[
         .with("WALKFUZZ_ORACLE", "reference"),
     Case::new("honest", judged::honest).with("WALKFUZZ_ORACLE", "reference"),
     Case::new("reference", judged::reference).with("WALKFUZZ_WALKER", "reference"),
+    Case::new("from_frame_iterator", judged::from_frame)
+        .with("WALKFUZZ_WALKER", "asgst-iterator-frame"),
+    Case::new("from_frame_minimal", judged::from_frame)
+        .once()
+        .with("WALKFUZZ_WALKER", "asgst-minimal-frame"),
     Case::new("from_outside", sessions::from_outside)
         .with("WALKFUZZ_WALKER", "agct-remote-running"),
     Case::new("ran_on", findings::ran_on).with("WALKFUZZ_WALKER", "agct-remote-running"),
@@ -121,6 +126,7 @@ const CASES: &[Case] = &[
     Case::new("reference_judges_none_of_agct", plugins::no_mutant_of_agct)
         .with("WALKFUZZ_ORACLE", "reference"),
     Case::new("example_in_c", plugins::example_in_c),
+    Case::new("example_from_frame", plugins::example_from_frame).once(),
     Case::new("example_in_rust", plugins::example_in_rust),
     Case::new("killed_between_walks", processes::killed_between_walks).once(),
 ];

@@ -204,6 +204,15 @@ pub(crate) fn example_in_c() {
     assert!(named("outside the code cache"), "{:?}", summary.outcomes);
 }
 
+/// The same from sp, fp and pc, which are all that it takes from a context.
+pub(crate) fn example_from_frame() {
+    let source = "c-frame-pointers/frame_pointers.c";
+    let library = library("frame_pointers", source, &[]);
+    let mut session = session(Path::new(&format!("frame:{}", library.display())));
+    let summary = unspoiled(&mut session);
+    example(&session, &summary, "c-frame-pointers-frame");
+}
+
 /// Framehop, which cargo builds beside this test.
 pub(crate) fn example_in_rust() {
     // Named here, so that it is built.

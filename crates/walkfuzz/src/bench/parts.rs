@@ -138,7 +138,7 @@ impl Bench<'_> {
     fn launcher_seconds(&self) -> Option<f64> {
         let java = self.jdk?.home.join("bin/java");
         let began = Instant::now();
-        let mut command = Command::new(java);
+        let mut command = walkfuzz_record::machine::command(java);
         command
             .args(["-Xmx128m", "-version"])
             .stdout(Stdio::null())

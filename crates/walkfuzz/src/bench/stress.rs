@@ -16,9 +16,9 @@ use walkfuzz_jvm::{Places, place_jar};
 
 use super::Figure;
 use super::parts::Bench;
-use crate::agent_library;
 use crate::failure::Failure;
-use crate::stress::workload::PROGRAMS_JAR;
+use walkfuzz_stress::agents;
+use walkfuzz_stress::programs;
 
 /// The program that is sampled: the same calls in each round, 20 frames deep.
 const PROGRAM: &str = "steady";
@@ -132,8 +132,12 @@ impl<'a> Stage<'a> {
         Ok(Self {
             java: jdk.home.join("bin/java"),
             jcmd,
-            jar: place_jar(&places.cache.join("workloads"), "programs", PROGRAMS_JAR)?,
-            sampler: agent_library::find(&agent_library::SAMPLER)?,
+            jar: place_jar(
+                &places.cache.join("workloads"),
+                programs::NAME,
+                programs::JAR,
+            )?,
+            sampler: agents::find(&agents::SAMPLER)?,
             folder: bench.runs,
             seconds: bench.args.seconds.div_ceil(4),
             rounds: bench.args.rounds,
@@ -142,7 +146,7 @@ impl<'a> Stage<'a> {
 
     /// The JVM with the program on so many threads; options of the JVM can be put before.
     fn java(&self) -> Command {
-        let mut command = Command::new(&self.java);
+        let mut command = walkfuzz_record::machine::command(&self.java);
         command
             .args(["-Xmx256m", "-XX:-UsePerfData"])
             .current_dir(self.folder)

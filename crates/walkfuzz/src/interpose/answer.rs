@@ -38,6 +38,8 @@ pub(crate) struct Answer {
     /// Of each run.
     pub(crate) seconds: u64,
     pub(crate) perturb: u32,
+    /// What elements of JFR's queue became; absent where contexts were perturbed.
+    pub(crate) queue: Option<String>,
     pub(crate) seed: u32,
     /// `ran`, or `unknown` if too little came to prove anything.
     pub(crate) verdict: &'static str,
@@ -94,6 +96,12 @@ pub(crate) struct AgctDifference {
 pub(crate) struct Recorded {
     pub(crate) samples: u64,
     pub(crate) frames: u64,
+    /// From another place than where the thread was when it was sampled.
+    pub(crate) biased: u64,
+    /// That could not be walked.
+    pub(crate) failed: u64,
+    /// Whose thread has another from the same nanosecond.
+    pub(crate) repeated: u64,
     pub(crate) lost: u64,
 }
 
@@ -107,6 +115,12 @@ pub(crate) struct Finding {
     pub(crate) finding: CellFinding,
     /// Makes both runs again.
     pub(crate) command: String,
+}
+
+impl Recorded {
+    fn share(&self, k: u64) -> String {
+        share_text(KOfN::new(k, self.samples))
+    }
 }
 
 impl Active {
@@ -254,8 +268,13 @@ impl Answer {
         if let Some([untouched, perturbed]) = &self.recorded {
             for (name, recorded) in [("untouched", untouched), ("perturbed", perturbed)] {
                 text.push_str(&format!(
-                    "\nrecorded, {name}: {} samples, {} with frames, {} lost",
-                    recorded.samples, recorded.frames, recorded.lost
+                    "\nrecorded, {name}: {} samples, {} with frames, biased {}, failed {}, repeated {}, {} lost",
+                    recorded.samples,
+                    recorded.frames,
+                    recorded.share(recorded.biased),
+                    recorded.share(recorded.failed),
+                    recorded.share(recorded.repeated),
+                    recorded.lost
                 ));
             }
             text.push('\n');
@@ -275,7 +294,10 @@ impl Answer {
             "calls, untouched",
             "  faults",
             "  hangs",
-            "calls, perturbed",
+            match self.queue {
+                Some(_) => "elements of the queue, edited",
+                None => "calls, perturbed",
+            },
             "  faults",
             "  hangs",
             "faults that the profiler dealt with",

@@ -4,6 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::{Args, ValueEnum};
+use walkfuzz_context::text::TextError;
+use walkfuzz_context::{Arch, element};
 use walkfuzz_harness::quoted;
 use walkfuzz_jvm::{Jdk, Version};
 
@@ -18,7 +20,8 @@ MODE: words joined by commas.
 Examples:
     walkfuzz interpose --mode itimer,cstack=vm --jdk 17
     walkfuzz interpose --mode wall,cstack=fp,interval=100us --workload streams --time 1m --json
-    walkfuzz interpose --profiler jfr --jdk 25")]
+    walkfuzz interpose --profiler jfr --jdk 25
+    walkfuzz interpose --profiler jfr --jdk 25 --queue 'sp~bit5'")]
 pub(crate) struct InterposeArgs {
     /// Which profiler.
     #[arg(long, value_enum, default_value_t = ProfilerName::AsyncProfiler)]
@@ -38,6 +41,10 @@ pub(crate) struct InterposeArgs {
     /// Calls with a perturbed context after each untouched one.
     #[arg(long, default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub(crate) perturb: u32,
+    /// JFR alone: leaves its handler the context as it is, and edits an element of its queue of samples after each call: edits of sp, pc, bcp, ticks, period
+    /// and size, or `random`. [default: none; contexts are perturbed]
+    #[arg(long, value_name = "EDITS", conflicts_with = "perturb", value_parser = queue_edits)]
+    pub(crate) queue: Option<String>,
     #[command(flatten)]
     pub(crate) subject: SubjectArgs,
 }
@@ -49,6 +56,14 @@ pub(crate) enum ProfilerName {
     AsyncProfiler,
     /// The JVM's flight recorder, its sampler by CPU time.
     Jfr,
+}
+
+/// Checks what the interposer will be told.
+fn queue_edits(text: &str) -> Result<String, TextError> {
+    if text != "random" {
+        element::parse(Arch::NATIVE, text)?;
+    }
+    Ok(text.to_owned())
 }
 
 impl InterposeArgs {
@@ -78,7 +93,11 @@ impl InterposeArgs {
             ("--gc", self.subject.gc.as_deref().and_then(given)),
             ("--workload", Some(self.workload.clone())),
             ("--time", Some(format!("{}ms", self.time.as_millis()))),
-            ("--perturb", Some(self.perturb.to_string())),
+            (
+                "--perturb",
+                self.queue.is_none().then(|| self.perturb.to_string()),
+            ),
+            ("--queue", self.queue.clone()),
             ("--seed", Some(self.subject.seed.to_string())),
         ];
         let mut line = "walkfuzz interpose".to_owned();

@@ -1,7 +1,6 @@
 //! One run: a JVM with the program, the profiler, and the interposer before it.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -24,6 +23,8 @@ use crate::stress::workload::Workloads;
 pub(crate) const BESIDE: Duration = Duration::from_secs(90);
 /// Untouched calls in Java that a run must have to prove anything.
 const ENOUGH: u64 = 20;
+/// The code of a sample that JFR could not walk.
+const FAILED: i32 = -1;
 /// How our stress runs call the JVM's sampler.
 const JFR: &str = "jfr-cputime";
 
@@ -103,7 +104,7 @@ impl Stage<'_> {
         let (java, arguments) = words
             .split_first()
             .ok_or_else(|| Failure::environment("no java"))?;
-        let mut command = Command::new(java);
+        let mut command = walkfuzz_record::machine::command(java);
         // What a JVM leaves when it dies (JFR's emergency dump) goes with the run.
         command
             .args(arguments)
@@ -173,6 +174,13 @@ impl Stage<'_> {
         Some(Recorded {
             samples: numbers.untouched.walks.saturating_sub(lost),
             frames: numbers.untouched.frames,
+            biased: numbers.sampling.biased,
+            failed: numbers
+                .codes
+                .iter()
+                .find(|row| row.code == FAILED)
+                .map_or(0, |row| row.untouched),
+            repeated: numbers.sampling.repeated,
             lost,
         })
     }
@@ -183,8 +191,12 @@ impl Stage<'_> {
             .library
             .as_deref()
             .map_or_else(|| "jfr".to_owned(), path);
+        let what = match &self.args.queue {
+            Some(edits) if perturb != 0 => format!("perturb=0,queue={}", escaped(edits)),
+            _ => format!("perturb={perturb}"),
+        };
         let mut text = format!(
-            "-agentpath:{}=record={}/record-%p.map,perturb={perturb},seed={},profiler={library}",
+            "-agentpath:{}=record={}/record-%p.map,{what},seed={},profiler={library}",
             self.interposer.display(),
             path(folder),
             self.args.subject.seed,

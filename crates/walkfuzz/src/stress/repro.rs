@@ -23,7 +23,6 @@ use walkfuzz_stress::subjects::Subjects;
 use walkfuzz_stress::{Cell, CellResult, Profile};
 use walkfuzz_triage::KnownIssues;
 
-use crate::agent_library;
 use crate::cli::ReproArgs;
 use crate::failure::{Failure, INTERRUPTED};
 use crate::stress::args::StressArgs;
@@ -35,6 +34,7 @@ pub(crate) use crate::stress::repro::place::cells;
 use crate::stress::repro::place::{CellsOfRun, profile_of};
 use crate::stress::workload::{self, Workloads};
 use crate::visible::visible;
+use walkfuzz_stress::agents;
 
 /// More repetitions than this say little more.
 const MOST: usize = 20;
@@ -195,7 +195,7 @@ impl<'a> Attempt<'a> {
     }
 
     fn carry_out(&self, budget: Duration, wishes: &ReproArgs) -> Result<Answer, Failure> {
-        let sampler = agent_library::find(&agent_library::SAMPLER)?;
+        let sampler = agents::find(&agents::SAMPLER)?;
         let runs = std::path::absolute(&wishes.runs).unwrap_or_else(|_| wishes.runs.clone());
         let mut facts = crate::stress::new_facts(&self.args, &self.profile, &Default::default());
         facts.plan = vec![self.cell.clone()];

@@ -11,6 +11,7 @@ use std::time::{Duration, Instant};
 use walkfuzz_jvm::{Places, Version, place_jar};
 use walkfuzz_stress::Cell;
 use walkfuzz_stress::launch::Program;
+use walkfuzz_stress::programs;
 
 use crate::failure::Failure;
 
@@ -18,13 +19,8 @@ use crate::failure::Failure;
 pub(crate) const COMMAND: &str = "command";
 /// The JDK of such a command's cells: whichever it starts.
 pub(crate) const OWN_JDK: &str = "own";
-const MAIN: &str = "walkfuzz.programs.Main";
 /// How long a jar may take to say what it holds.
 const PATIENCE: Duration = Duration::from_secs(60);
-const RECORDING: &str = "walkfuzz.programs.Recording";
-/// Our own programs, built by `scripts/build-workloads`.
-pub(crate) const PROGRAMS_JAR: &[u8] =
-    include_bytes!("../../../../stress/workloads/programs/programs.jar");
 
 /// Programs that can be sampled.
 pub(crate) struct Workloads {
@@ -70,7 +66,11 @@ impl Workloads {
         dacapo: Option<&Path>,
         places: &Places,
     ) -> Result<Self, Failure> {
-        let jar = place_jar(&places.cache.join("workloads"), "programs", PROGRAMS_JAR)?;
+        let jar = place_jar(
+            &places.cache.join("workloads"),
+            programs::NAME,
+            programs::JAR,
+        )?;
         let java = places.choose(None)?.home.join("bin/java");
         let mut suites = BTreeMap::new();
         for (name, jar, list, sign) in [
@@ -180,7 +180,7 @@ impl Workloads {
             // Spares a second JVM that attaches.
             options.push(format!("-javaagent:{}", self.jar.display()));
         }
-        let mut words = vec![MAIN.to_owned(), cell.workload.clone()];
+        let mut words = vec![programs::MAIN.to_owned(), cell.workload.clone()];
         if cell.antagonists().count() > 0 {
             let names: Vec<&str> = cell.antagonists().collect();
             words.extend(["--with".to_owned(), names.join(",")]);
@@ -198,13 +198,7 @@ impl Workloads {
 
     /// What prints the samples of flight recordings.
     pub(crate) fn reader(&self) -> Vec<String> {
-        let jar = self.jar.display().to_string();
-        vec![
-            self.java.display().to_string(),
-            "-cp".to_owned(),
-            jar,
-            RECORDING.to_owned(),
-        ]
+        programs::reader(&self.java, &self.jar)
     }
 
     /// A library's jars and options; the jars are brought if they are not here.
@@ -292,8 +286,8 @@ fn heard(pipe: Option<impl Read + Send + 'static>) -> Receiver<String> {
 
 /// What the programs' jar says that it holds.
 fn list(java: &Path, jar: &Path) -> Result<BTreeMap<String, Entry>, Failure> {
-    let mut command = Command::new(java);
-    command.arg("-cp").arg(jar).args([MAIN, "--list"]);
+    let mut command = walkfuzz_record::machine::command(java);
+    command.arg("-cp").arg(jar).args([programs::MAIN, "--list"]);
     let Answer { text, complaint } = answer(command, PATIENCE).map_err(|why| {
         Failure::environment(format_args!("{} lists no program: {why}", jar.display()))
     })?;
@@ -330,7 +324,7 @@ impl Suite {
                 jar.display()
             )));
         }
-        let mut command = Command::new(java);
+        let mut command = walkfuzz_record::machine::command(java);
         command.arg("-jar").arg(jar).arg(list);
         let said = answer(command, PATIENCE).map_err(|why| {
             Failure::usage(format_args!(

@@ -1,16 +1,21 @@
 package walkfuzz.programs;
 
 import java.nio.file.Path;
+import java.time.Instant;
+import java.util.HashSet;
+import java.util.Set;
 import java.util.TreeMap;
 import jdk.jfr.consumer.RecordedEvent;
 import jdk.jfr.consumer.RecordedStackTrace;
+import jdk.jfr.consumer.RecordedThread;
 import jdk.jfr.consumer.RecordingFile;
 
 /**
  * Counts the samples of flight recordings: {@code java -cp programs.jar walkfuzz.programs.Recording FILE...}.
  *
- * <p>Prints {@code walkfuzz: samples EVENT all=N frames=N failed=N biased=N truncated=N} for each kind of sample,
+ * <p>Prints {@code walkfuzz: samples EVENT all=N frames=N failed=N biased=N truncated=N repeated=N} for each kind of sample,
  * {@code walkfuzz: depth UP_TO N} for depths by powers of two, {@code walkfuzz: lost N} and {@code walkfuzz: data-loss BYTES}.
+ * A sample is repeated if its thread has one of the same kind from the same nanosecond.
  * A file that ends too early counts as far as it goes, with a line {@code walkfuzz: cut FILE: reason}; exit code 3 if no file could be read.
  */
 public final class Recording {
@@ -23,6 +28,8 @@ public final class Recording {
         long failed;
         long biased;
         long truncated;
+        long repeated;
+        final Set<Long> moments = new HashSet<>();
     }
 
     public static void main(String[] files) {
@@ -57,7 +64,7 @@ public final class Recording {
             }
         }
         kinds.forEach((name, n) -> System.out.println("walkfuzz: samples " + name + " all=" + n.all + " frames=" + n.frames + " failed="
-            + n.failed + " biased=" + n.biased + " truncated=" + n.truncated));
+            + n.failed + " biased=" + n.biased + " truncated=" + n.truncated + " repeated=" + n.repeated));
         depths.forEach((upTo, n) -> System.out.println("walkfuzz: depth " + upTo + " " + n));
         System.out.println("walkfuzz: lost " + lost);
         System.out.println("walkfuzz: data-loss " + dataLoss);
@@ -72,6 +79,9 @@ public final class Recording {
         if (event.hasField("biased") && event.getBoolean("biased")) {
             samples.biased++;
         }
+        if (!samples.moments.add(moment(event))) {
+            samples.repeated++;
+        }
         RecordedStackTrace trace = event.getStackTrace();
         if (trace == null || trace.getFrames().isEmpty()) {
             return;
@@ -82,5 +92,13 @@ public final class Recording {
         }
         int depth = trace.getFrames().size();
         depths.merge(Math.max(1, Integer.highestOneBit(Math.max(depth - 1, 1)) * (depth > 1 ? 2 : 1)), 1L, Long::sum);
+    }
+
+    /** Names the nanosecond and the thread. */
+    private static long moment(RecordedEvent event) {
+        Instant start = event.getStartTime();
+        RecordedThread thread = event.getThread(event.hasField("sampledThread") ? "sampledThread" : "eventThread");
+        long who = thread == null ? 0 : thread.getOSThreadId();
+        return (start.getEpochSecond() * 1_000_000_000L + start.getNano()) * 4_194_301L + who;
     }
 }
