@@ -57,14 +57,9 @@ pub fn prepare_queues(world: &World, vm: &'static Vm) -> Result<(), HarnessError
     let symbol = |name: &str| libjvm.address_of(name);
     let threads = java_threads(&world.hotspot, world.memory());
     let (threads, _) = threads.map_err(|error| missing(error.to_string()))?;
-    let mut refused = "the JVM has no threads".to_owned();
-    // A thread that has been in native code since the last safepoint is still armed, so that its poll words are not seen: another one's are.
-    for thread in threads {
-        // SAFETY: what it looks at is read with checks; a session's guard is installed.
-        match unsafe { queue::prepare(vm, &symbol, thread.address) } {
-            Ok(()) => return Ok(()),
-            Err(error) => refused = error.to_string(),
-        }
-    }
-    Err(missing(format!("no safepoint queues: {refused}")))
+    let any = threads.first().map(|thread| thread.address);
+    let any = any.ok_or_else(|| missing("the JVM has no threads".into()))?;
+    // SAFETY: the JVM's oldest thread does not end; a session's guard is installed.
+    let prepared = unsafe { queue::prepare(vm, &symbol, any) };
+    prepared.map_err(|error| missing(format!("no safepoint queues: {error}")))
 }
