@@ -39,6 +39,7 @@ pub mod opinion;
 pub mod oracle;
 mod plugin;
 mod progress;
+pub mod queue_costs;
 mod remote;
 mod replay;
 mod run;
