@@ -239,6 +239,6 @@ mod tests {
             let names = said.contains(&format!("--walkers names {name}, which "));
             assert!(names && !said.contains("WALKFUZZ_"), "{said}");
         }
-        assert!(refused("agct,jfr").contains("there is agct, reference, "));
+        assert!(refused("agct,jfr").contains("there is agct, reference or a library"));
     }
 }
