@@ -18,6 +18,7 @@
 //! Not here: what the numbers mean, and what is run. The library stays loaded for ever (`-z nodelete`).
 
 mod arch;
+mod asgst;
 mod capsules;
 mod chosen;
 mod clock;
@@ -42,6 +43,7 @@ use std::ffi::{CStr, c_char, c_void};
 
 use jvmti_bindings::sys::jni::JavaVM;
 
+pub use asgst::AsgstWalk;
 pub use chosen::WalkerChoice;
 pub use clock::{Clock, kernel_tick_hz};
 pub use options::{Choice, OptionError, Options, Plant, Wanted};

@@ -13,6 +13,7 @@ use jvmti_bindings::sys::jvmti::{
     JVMTI_EVENT_THREAD_START, JVMTI_EVENT_VM_DEATH, JVMTI_EVENT_VM_INIT, jvmtiEnv,
     jvmtiEventCallbacks,
 };
+use walkfuzz_asgst::VmError;
 use walkfuzz_guard::{Guard, GuardError, GuardOptions, wiped_in_copies};
 use walkfuzz_jvm::check::inspect;
 use walkfuzz_jvm::{
@@ -25,6 +26,7 @@ use walkfuzz_walkers::{
     Agct, Library, Manner, PluginError, ReferenceError, ReferenceWalker, RemoteError, RemoteFacts,
 };
 
+use crate::asgst;
 use crate::capsules::{self, Surroundings};
 use crate::chosen::WalkerChoice;
 use crate::clock::{self, Clock};
@@ -71,6 +73,8 @@ pub(crate) enum Refusal {
     Remote(#[from] RemoteError),
     #[error("the reference walker cannot walk this JVM: {0}")]
     Reference(#[from] ReferenceError),
+    #[error("ASGST cannot serve this JVM: {0}")]
+    Asgst(#[from] VmError),
     #[error(transparent)]
     Walkers(#[from] WalkersError),
     #[error(transparent)]
@@ -250,6 +254,11 @@ unsafe fn go(jvmti: Jvmti, env: *mut JNIEnv, prepared: Prepared) -> Result<(), R
             let env_offset = (env as u64).wrapping_sub(own);
             let walker = ReferenceWalker::attach(&vm.hotspot, &symbol, env_offset)?;
             Sampling::Other(Box::leak(Box::new(walker)))
+        }
+        (_, WalkerChoice::Asgst(walk), _) => {
+            // SAFETY: the calling thread's.
+            unsafe { asgst::publish(&vm, jvmti, env)? };
+            Sampling::Other(walk.walker())
         }
         (_, _, Some(library)) => {
             let feature = vm.hotspot.version().feature;

@@ -110,11 +110,9 @@ pub enum OptionError {
     /// A walker that walks from outside cannot do this.
     #[error("walker={0} goes with guard=on and untouched samples alone: leave out {1}")]
     Unfit(&'static str, &'static str),
-    /// Nobody would resume the reference walker's loads.
-    #[error(
-        "walker=reference reads with loads whose faults the guard resumes: leave out guard=off"
-    )]
-    Unguarded,
+    /// Nobody would resume the loads of a walker of ours.
+    #[error("walker={0} reads with loads whose faults the guard resumes: leave out guard=off")]
+    Unguarded(&'static str),
     /// A `%` without meaning.
     #[error("{0} has a % that is neither %2C, %3D, %25 nor %p")]
     Escape(String),
@@ -167,8 +165,8 @@ impl Wanted {
         if options.record.as_os_str().is_empty() {
             return Err(OptionError::NoRecord);
         }
-        if options.walker == WalkerChoice::Reference && !options.guard {
-            return Err(OptionError::Unguarded);
+        if let Some(walker) = options.walker.resumed().filter(|_| !options.guard) {
+            return Err(OptionError::Unguarded(walker));
         }
         if let Some(walker) = options.walker.remote() {
             let unfit = [

@@ -14,7 +14,7 @@ use crate::abi::iterator::{Frame, Iterator, error, frame_type};
 use crate::api::IteratorApi;
 
 /// The bci that native methods have with AsyncGetCallTrace.
-const NATIVE_BCI: i32 = -3;
+pub(crate) const NATIVE_BCI: i32 = -3;
 
 static API: OnceLock<IteratorApi> = OnceLock::new();
 

@@ -1,0 +1,84 @@
+//! ASGST's functions as walkers of samples: walkfuzz's own, in the sampled JVM.
+//!
+//! Contract: not for handlers; the walkers are.
+
+use jvmti_bindings::sys::jni::{JNIEnv, JavaVM};
+use walkfuzz_asgst::api::{IteratorApi, Jep435Api};
+use walkfuzz_asgst::{IteratorWalker, Jep435Walker, Vm};
+use walkfuzz_jvm::{HostJvm, Jvmti};
+use walkfuzz_record::Generation;
+use walkfuzz_symbols::Modules;
+use walkfuzz_walkers::Walker;
+
+use crate::lifecycle::Refusal;
+
+/// Which of them walks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AsgstWalk {
+    /// `RunWithIterator`.
+    Iterator,
+    /// `AsyncGetStackTrace` of JEP 435, late ABI.
+    Jep435,
+}
+
+impl AsgstWalk {
+    const ALL: [AsgstWalk; 2] = [AsgstWalk::Iterator, AsgstWalk::Jep435];
+
+    /// The one of that name.
+    pub(crate) fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|walk| walk.name() == name)
+    }
+
+    /// The walker's name.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            AsgstWalk::Iterator => "asgst-iterator",
+            AsgstWalk::Jep435 => "asgst-jep435",
+        }
+    }
+
+    /// Whose codes it speaks.
+    pub(crate) const fn generation(self) -> Generation {
+        match self {
+            AsgstWalk::Iterator => Generation::AsgstIterator,
+            AsgstWalk::Jep435 => Generation::AsgstLate,
+        }
+    }
+
+    /// The walker, once the JVM was [`publish`]ed.
+    pub(crate) fn walker(self) -> &'static dyn Walker {
+        match self {
+            AsgstWalk::Iterator => Box::leak(Box::new(IteratorWalker::new(IteratorApi::own()))),
+            AsgstWalk::Jep435 => Box::leak(Box::new(Jep435Walker::new(Jep435Api::own()))),
+        }
+    }
+}
+
+/// Makes the JVM known to the functions. A second call changes nothing.
+///
+/// # Safety
+/// `env` is that of the calling thread, and `jvmti` its JVM's.
+pub(crate) unsafe fn publish(
+    vm: &HostJvm,
+    jvmti: Jvmti,
+    env: *mut JNIEnv,
+) -> Result<&'static Vm, Refusal> {
+    let own = vm.own_java_thread().ok_or(Refusal::NoIdentity)?;
+    let modules = Modules::of_this_process().map_err(|_| Refusal::NoIdentity)?;
+    let libjvm = modules.by_name("libjvm.so").ok_or(Refusal::NoIdentity)?;
+    let symbol = |name: &str| libjvm.address_of(name);
+    let env_offset = (env as u64).wrapping_sub(own);
+    let mut java_vm: *mut JavaVM = std::ptr::null_mut();
+    // SAFETY: the caller's promise.
+    unsafe {
+        ((**env).GetJavaVM)(env, &raw mut java_vm);
+        Ok(Vm::publish(
+            &vm.hotspot,
+            &symbol,
+            java_vm,
+            jvmti,
+            env_offset,
+        )?)
+    }
+}
