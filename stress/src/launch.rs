@@ -19,6 +19,8 @@ const STEPS: u32 = 64;
 const PERTURBED: u32 = 16;
 /// walkfuzz's own walkers, which read with loads whose faults the guard resumes.
 const RESUMED: [&str; 3] = ["reference", "asgst-iterator", "asgst-jep435"];
+/// ASGST's safepoint queue.
+const QUEUE: &str = "asgst-queue";
 /// The walker's name in cells that nobody samples: what the sampled ones are compared with.
 pub const NO_WALKER: &str = "none";
 /// The folder for temporary files in a cell's.
@@ -65,6 +67,11 @@ pub fn check(cell: &Cell) -> Result<(), String> {
         return Err(format!(
             "{} walks untouched contexts under crash protection: mode guarded or churn",
             cell.walker
+        ));
+    }
+    if cell.walker == QUEUE && !matches!(cell.mode.as_str(), "guarded" | "churn") {
+        return Err(format!(
+            "{QUEUE} completes untouched samples under crash protection: mode guarded or churn"
         ));
     }
     if RESUMED.contains(&cell.walker.as_str()) && cell.mode == "bare" {
@@ -320,6 +327,18 @@ mod tests {
     fn walks_from_outside_go_with_protection_alone() {
         let says = |mode: &str| {
             let values = format!("17 g1 default agct-remote-tid {mode} queens none tick 1ms");
+            check(&cell(&values))
+        };
+        assert_eq!((says("guarded"), says("churn")), (Ok(()), Ok(())));
+        for mode in ["bare", "stepped", "perturbed"] {
+            assert!(says(mode).unwrap_err().contains("mode guarded or churn"));
+        }
+    }
+
+    #[test]
+    fn queues_go_with_untouched_samples_alone() {
+        let says = |mode: &str| {
+            let values = format!("17 g1 default asgst-queue {mode} queens none timer 1ms");
             check(&cell(&values))
         };
         assert_eq!((says("guarded"), says("churn")), (Ok(()), Ok(())));

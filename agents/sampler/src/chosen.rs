@@ -6,9 +6,10 @@ use walkfuzz_record::{Generation, WalkerInfo};
 use walkfuzz_walkers::{Library, Manner, PluginError, PluginPath, RemoteMode, RequestStackTrace};
 
 use crate::asgst::AsgstWalk;
+use crate::queue::ENQUEUE;
 
 /// The walkers, as messages name them.
-pub(crate) const WALKERS: &str = "agct, reference, asgst-iterator, asgst-jep435, agct-remote-env, agct-remote-tid, agct-remote-running, request-stack-trace, plugin:PATH, plugin-remote:PATH or plugin-remote-running:PATH";
+pub(crate) const WALKERS: &str = "agct, reference, asgst-iterator, asgst-jep435, asgst-queue, agct-remote-env, agct-remote-tid, agct-remote-running, request-stack-trace, plugin:PATH, plugin-remote:PATH or plugin-remote-running:PATH";
 
 /// See the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -49,10 +50,11 @@ impl WalkerChoice {
         })
     }
 
-    /// What messages call it, if it walks threads from another one.
-    pub(crate) fn remote(self) -> Option<&'static str> {
+    /// What messages call it, if it goes with untouched samples under crash protection alone.
+    pub(crate) fn plain_alone(self) -> Option<&'static str> {
         match self {
             WalkerChoice::Remote(mode) => Some(mode.name()),
+            WalkerChoice::Asgst(AsgstWalk::Queue) => Some(AsgstWalk::Queue.name()),
             WalkerChoice::Plugin(Manner::Held, _) => Some("plugin-remote"),
             WalkerChoice::Plugin(Manner::Running, _) => Some("plugin-remote-running"),
             WalkerChoice::Plugin(Manner::Own, _)
@@ -120,8 +122,12 @@ impl WalkerChoice {
             }
             WalkerChoice::Agct => vec![agct],
             WalkerChoice::Reference => vec![walker("reference", Generation::Reference)],
+            // The second one is what handlers do, here and below.
+            WalkerChoice::Asgst(AsgstWalk::Queue) => vec![
+                walker(AsgstWalk::Queue.name(), Generation::AsgstIterator),
+                walker(ENQUEUE, Generation::AsgstIterator),
+            ],
             WalkerChoice::Asgst(walk) => vec![walker(walk.name(), walk.generation())],
-            // The second one is what handlers walk with.
             WalkerChoice::Remote(mode) => vec![walker(mode.name(), Generation::Agct), agct],
             WalkerChoice::Request => {
                 vec![walker(

@@ -29,12 +29,14 @@ mod lifecycle;
 mod options;
 mod planted;
 mod protect;
+mod queue;
 #[cfg(test)]
 mod quiet_tests;
 mod remote;
 mod sampler;
 mod sampling;
 mod signals;
+mod spread;
 mod summary;
 mod threads;
 mod timing;

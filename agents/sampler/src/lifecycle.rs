@@ -13,7 +13,7 @@ use jvmti_bindings::sys::jvmti::{
     JVMTI_EVENT_THREAD_START, JVMTI_EVENT_VM_DEATH, JVMTI_EVENT_VM_INIT, jvmtiEnv,
     jvmtiEventCallbacks,
 };
-use walkfuzz_asgst::VmError;
+use walkfuzz_asgst::{SafepointError, VmError};
 use walkfuzz_guard::{Guard, GuardError, GuardOptions, wiped_in_copies};
 use walkfuzz_jvm::check::inspect;
 use walkfuzz_jvm::{
@@ -26,7 +26,7 @@ use walkfuzz_walkers::{
     Agct, Library, Manner, PluginError, ReferenceError, ReferenceWalker, RemoteError, RemoteFacts,
 };
 
-use crate::asgst;
+use crate::asgst::{self, AsgstWalk};
 use crate::capsules::{self, Surroundings};
 use crate::chosen::WalkerChoice;
 use crate::clock::{self, Clock};
@@ -34,6 +34,7 @@ use crate::control;
 use crate::keeper;
 use crate::options::{OptionError, Options, Wanted};
 use crate::planted::Planted;
+use crate::queue::QueueSampling;
 use crate::remote::{self, Outside, RemoteSampling};
 use crate::sampler::Sampler;
 use crate::sampling::Sampling;
@@ -75,6 +76,8 @@ pub(crate) enum Refusal {
     Reference(#[from] ReferenceError),
     #[error("ASGST cannot serve this JVM: {0}")]
     Asgst(#[from] VmError),
+    #[error("no safepoint queues: {0}")]
+    Queue(#[from] SafepointError),
     #[error(transparent)]
     Walkers(#[from] WalkersError),
     #[error(transparent)]
@@ -257,7 +260,7 @@ unsafe fn go(jvmti: Jvmti, env: *mut JNIEnv, prepared: Prepared) -> Result<(), R
         }
         (_, WalkerChoice::Asgst(walk), _) => {
             // SAFETY: the calling thread's.
-            unsafe { asgst::publish(&vm, jvmti, env)? };
+            unsafe { asgst::publish(walk, &vm, jvmti, env)? };
             Sampling::Other(walk.walker())
         }
         (_, _, Some(library)) => {
@@ -289,6 +292,7 @@ unsafe fn go(jvmti: Jvmti, env: *mut JNIEnv, prepared: Prepared) -> Result<(), R
     }
     let remote =
         from_outside.map(|outside| RemoteSampling::new(outside, prepared.recorder.tick_hz()));
+    let queue = (options.walker == WalkerChoice::Asgst(AsgstWalk::Queue)).then(QueueSampling::new);
     let perturber = (options.perturb > 0).then(|| Perturber::new(options.seed));
     let sampler = Sampler::new(
         options,
@@ -298,7 +302,8 @@ unsafe fn go(jvmti: Jvmti, env: *mut JNIEnv, prepared: Prepared) -> Result<(), R
         wiped_in_copies()?,
         perturber,
         remote,
-    );
+    )
+    .with_queue(queue);
     if guarded {
         capsules::prepare();
     }

@@ -107,7 +107,7 @@ pub enum OptionError {
     /// A key that must be there is missing.
     #[error("record=PATH is missing: there is nowhere to write to")]
     NoRecord,
-    /// A walker that walks from outside cannot do this.
+    /// A walker that needs a thread of the JVM to go on as it would cannot do this.
     #[error("walker={0} goes with guard=on and untouched samples alone: leave out {1}")]
     Unfit(&'static str, &'static str),
     /// Nobody would resume the loads of a walker of ours.
@@ -168,7 +168,7 @@ impl Wanted {
         if let Some(walker) = options.walker.resumed().filter(|_| !options.guard) {
             return Err(OptionError::Unguarded(walker));
         }
-        if let Some(walker) = options.walker.remote() {
+        if let Some(walker) = options.walker.plain_alone() {
             let unfit = [
                 ("guard=off", !options.guard),
                 ("steps", options.steps != 0),

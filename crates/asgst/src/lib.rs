@@ -30,4 +30,4 @@ pub use frame_walker::{FrameWalk, FrameWalker};
 pub use jep435_walker::Jep435Walker;
 pub use safepoint::{HookError, PollError, SafepointError};
 pub use vm::{Vm, VmError};
-pub use walker::IteratorWalker;
+pub use walker::{IteratorWalker, take_frames};

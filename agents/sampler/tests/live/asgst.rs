@@ -1,9 +1,10 @@
 //! ASGST's functions as walkers, beside AsyncGetCallTrace on the same program.
 
 use walkfuzz_jvm::Jdk;
-use walkfuzz_record::{Generation, Record, Tally};
+use walkfuzz_record::{Counter, Generation, Record, Tally};
 
-use crate::support::{Run, releases, tally};
+use crate::remote::walks_of;
+use crate::support::{Run, counter, releases, tally};
 
 /// A program whose threads run, sleep, begin and end.
 const BUSY: &str = "1.5 spin spin sleep threads";
@@ -52,5 +53,44 @@ fn iterators_and_async_get_stack_trace_give_frames_where_async_get_call_trace_do
                 share(&agct)
             );
         }
+    }
+}
+
+#[test]
+fn queues_complete_samples_at_the_next_safepoint() {
+    for jdk in releases() {
+        let Some((run, record, _)) = sampled(&jdk, "asgst-queue") else {
+            return;
+        };
+        let summary = run.summary();
+        let queue = &summary["queue"];
+        println!("{queue}");
+        let count = |name: &str| queue[name].as_i64().unwrap();
+        let unbiased = count("unbiased");
+        let biased = count("biased-gone") + count("biased-unknown");
+        let lost = count("lost-thread-end") + count("lost-deregistered");
+        let settled = unbiased + biased + lost;
+        assert_eq!(count("threads-without"), 0);
+        assert!(unbiased > 100 && unbiased * 2 > settled, "{queue}");
+        // A thread that is at a safepoint when the sampling ends settles its own a moment later.
+        let enqueued = count("enqueued");
+        assert!(
+            settled <= enqueued && settled * 20 > enqueued * 19,
+            "{queue}"
+        );
+        let handlers = walks_of(&record, "asgst-enqueue", false);
+        assert_eq!(handlers.walks(), counter(&record, Counter::Samples));
+        assert!(handlers.frames() >= enqueued as u64, "{queue}");
+        let walks = walks_of(&record, "asgst-queue", false);
+        assert!(walks.walks() <= (unbiased + biased) as u64, "{queue}");
+        assert!(
+            walks.frames() * 10 > walks.walks() * 9,
+            "{:?}",
+            walks.codes()
+        );
+        assert_eq!(walks.faults() + handlers.faults(), 0);
+        let latency = &queue["latency"];
+        assert!(latency["times"].as_u64().unwrap() >= walks.walks());
+        assert!(latency["median"]["ns"].as_f64().unwrap() > 0.0);
     }
 }
