@@ -11,8 +11,8 @@ use walkfuzz_record::Generation;
 use walkfuzz_symbols::Modules;
 use walkfuzz_walkers::Walker;
 
-use crate::lifecycle::Refusal;
 use crate::queue::EnqueueWalker;
+use crate::refusal::Refusal;
 
 /// Which of them walks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
