@@ -8,7 +8,7 @@ pub(crate) fn library(folder: &Path, name: &str, source: &str, flags: &[&str]) -
     // Every crate of the workspace stands two folders below its root.
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
     let library = folder.join(format!("lib{name}.so"));
-    let output = Command::new("cc")
+    let output = Command::new(compiler())
         .args([
             "-shared", "-fPIC", "-O2", "-g", "-std=c11", "-Wall", "-Wextra", "-Werror",
         ])
@@ -19,8 +19,16 @@ pub(crate) fn library(folder: &Path, name: &str, source: &str, flags: &[&str]) -
         .arg(&library)
         .arg(root.join("plugins").join(source))
         .output()
-        .expect("a C compiler, as cc");
+        .expect("a C compiler");
     let said = String::from_utf8_lossy(&output.stderr);
     assert!(output.status.success(), "{source}: {said}");
     library
+}
+
+/// The machine's own compiler makes nothing that an emulated program could load.
+fn compiler() -> String {
+    match walkfuzz_record::machine::emulator() {
+        None => "cc".to_owned(),
+        Some(_) => format!("{}-linux-gnu-gcc", std::env::consts::ARCH),
+    }
 }

@@ -8,6 +8,7 @@ TOOLS=$CACHE/tools
 PATH=$TOOLS/bin:$PATH
 DRY_RUN=${DRY_RUN:-0}
 MIN_RUST=1.91
+MIN_QEMU=7.2
 CARGO_FUZZ_VERSION=0.13.1
 CARGO_AFL_VERSION=0.18.2
 
@@ -76,7 +77,7 @@ need_rust() {
     fi
     version=${version##*rustc }
     version=${version%% *}
-    if [ "$(printf '%s\n' "$MIN_RUST" "$version" | sort -V | head -n 1)" != "$MIN_RUST" ]; then
+    if ! at_least "$version" "$MIN_RUST"; then
         note "missing: rustc $MIN_RUST or newer (this is $version)"
         note "bring it with: rustup update stable"
         exit "$EXIT_ENVIRONMENT"
@@ -91,6 +92,87 @@ need_basics() {
     need pip python3-pip python3 -m pip --version
     bring_missing
     need_rust
+}
+
+# Whether version $1 is at least $2.
+at_least() { [ "$(printf '%s\n' "$1" "$2" | sort -V | head -n 1)" = "$2" ]; }
+
+# What cargo and cargo-fuzz are told to build for a target that is not this machine's; empty for this machine.
+TARGET=()
+
+# for_target NAME: sets cargo up for an architecture. On a machine of that architecture there is nothing to do; on x86_64 aarch64 is
+# cross-built, and cargo runs what it built through qemu-user. The kernel need not know of qemu (binfmt_misc).
+for_target() {
+    local machine
+    machine=$(uname -m)
+    [ "$1" != "$machine" ] || return 0
+    if [ "$1" != aarch64 ]; then
+        note "--target is x86_64 or aarch64, not '$1'"
+        exit "$EXIT_USAGE"
+    fi
+    if [ "$machine" != x86_64 ]; then
+        note "aarch64 is emulated on x86_64 only, and this machine is $machine"
+        exit "$EXIT_ENVIRONMENT"
+    fi
+    local triple=aarch64-unknown-linux-gnu gcc=aarch64-linux-gnu-gcc qemu
+    # Where qemu looks for a program's loader and libraries. In the environment, so that what a program starts finds them as well.
+    export QEMU_LD_PREFIX=${QEMU_LD_PREFIX:-/usr/aarch64-linux-gnu}
+    need 'a C compiler for aarch64' gcc-aarch64-linux-gnu command -v "$gcc"
+    need 'a C++ compiler for aarch64' g++-aarch64-linux-gnu command -v aarch64-linux-gnu-g++
+    need 'the C library for aarch64' libc6-dev-arm64-cross test -e "$QEMU_LD_PREFIX/lib/libc.so.6"
+    need 'qemu for programs of aarch64' qemu-user qemu_for_aarch64
+    bring_missing
+    qemu=$(qemu_for_aarch64 || echo qemu-aarch64)
+    # A dry run has installed none.
+    if [ "$DRY_RUN" != 1 ] || command -v "$qemu" >/dev/null; then
+        need_qemu_version "$qemu"
+    fi
+    need_rust_target "$triple"
+    # shellcheck disable=SC2034 # those who source this use it
+    TARGET=(--target "$triple")
+    export CC_aarch64_unknown_linux_gnu=$gcc CXX_aarch64_unknown_linux_gnu=aarch64-linux-gnu-g++
+    export CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_LINKER=$gcc CARGO_TARGET_AARCH64_UNKNOWN_LINUX_GNU_RUNNER=$qemu
+    # The JDK of this machine is of no use there, and a JAVA_HOME that cannot be used is an error.
+    if [ -n "${JAVA_HOME:-}" ] && [ "$(elf_machine "$JAVA_HOME/lib/server/libjvm.so")" != 183 ]; then
+        note "JAVA_HOME ($JAVA_HOME) is no JDK for aarch64; left out"
+        unset JAVA_HOME
+    fi
+}
+
+# Debian's two packages of it: qemu-user, qemu-user-static.
+qemu_for_aarch64() { command -v qemu-aarch64 || command -v qemu-aarch64-static; }
+
+# The machine that an ELF file is built for, as a number (183 is aarch64).
+elf_machine() { od -An -tu2 -j18 -N2 "$1" 2>/dev/null | tr -d ' '; }
+
+need_qemu_version() {
+    local version
+    version=$("$1" --version 2>/dev/null | sed -n 's/^qemu-aarch64[a-z-]* version \([0-9.]*\).*/\1/p' || true)
+    if ! at_least "${version:-0}" "$MIN_QEMU"; then
+        note "missing: qemu-user $MIN_QEMU or newer ($1 is ${version:-of no version that it says})"
+        note 'bring it with: apt-get install -y --no-install-recommends qemu-user (Debian 12, Ubuntu 24.04 or newer)'
+        exit "$EXIT_ENVIRONMENT"
+    fi
+}
+
+# Rust's own libraries for the target: from rustup, or beside Debian's rustc.
+need_rust_target() {
+    local libraries
+    libraries=$(cd "$ROOT" && rustc --print target-libdir --target "$1")
+    ! compgen -G "$libraries/libstd-*.rlib" >/dev/null || return 0
+    if command -v rustup >/dev/null; then
+        if [ "${WALKFUZZ_NO_INSTALL:-0}" = 1 ]; then
+            note "missing: Rust's libraries for aarch64"
+            note "bring them with: rustup target add $1"
+            exit "$EXIT_ENVIRONMENT"
+        fi
+        (cd "$ROOT" && run rustup target add "$1")
+        return 0
+    fi
+    # Debian has a rustc that is new enough under this name, and its libraries for the other architecture as that one's package.
+    note "missing: Rust's libraries for aarch64"
+    note 'bring them with: dpkg --add-architecture arm64 && apt-get update && apt-get install -y --no-install-recommends rustc-web cargo-web libstd-rust-web-dev:arm64'
+    exit "$EXIT_ENVIRONMENT"
 }
 
 # The version that a cargo tool says it has: most say it for --version, cargo-afl only behind its sub-command.

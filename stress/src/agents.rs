@@ -3,6 +3,9 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use walkfuzz_context::Arch;
+use walkfuzz_record::machine;
+
 /// One of them.
 #[derive(Debug)]
 pub struct Agent {
@@ -39,6 +42,18 @@ pub enum AgentError {
         variable: &'static str,
         /// What it says.
         path: PathBuf,
+    },
+    /// The user's library is for another machine.
+    #[error("{variable} names {}, which is built for {found}: a JVM for {wanted} takes agents for {wanted}", path.display())]
+    Foreign {
+        /// The variable.
+        variable: &'static str,
+        /// What it says.
+        path: PathBuf,
+        /// What that is built for.
+        found: String,
+        /// What would fit.
+        wanted: &'static str,
     },
     /// It was not built.
     #[error("{file} is not beside {}; build it in a checkout with: cargo build --release -p {package}", program.display())]
@@ -85,12 +100,7 @@ pub fn find(agent: &Agent) -> Result<PathBuf, AgentError> {
         ..
     } = agent;
     if let Some(path) = std::env::var_os(variable).filter(|path| !path.is_empty()) {
-        let path = PathBuf::from(path);
-        return if path.is_file() {
-            std::path::absolute(&path).map_err(AgentError::NoFolder)
-        } else {
-            Err(AgentError::NoFile { variable, path })
-        };
+        return named(variable, PathBuf::from(path));
     }
     let here = std::env::current_dir().unwrap_or_default();
     if let Some(root) = checkout(&here) {
@@ -108,6 +118,22 @@ pub fn find(agent: &Agent) -> Result<PathBuf, AgentError> {
     })
 }
 
+/// What the user named, if a JVM of this program's architecture could load it.
+fn named(variable: &'static str, path: PathBuf) -> Result<PathBuf, AgentError> {
+    if !path.is_file() {
+        return Err(AgentError::NoFile { variable, path });
+    }
+    if let Some(found) = machine::foreign(&path) {
+        return Err(AgentError::Foreign {
+            variable,
+            path,
+            found,
+            wanted: Arch::NATIVE.name(),
+        });
+    }
+    std::path::absolute(&path).map_err(AgentError::NoFolder)
+}
+
 /// Builds the checkout's, which does nothing if it is up to date.
 fn build(agent: &Agent, root: &Path) -> Result<PathBuf, AgentError> {
     let name = agent.name;
@@ -121,6 +147,7 @@ fn build(agent: &Agent, root: &Path) -> Result<PathBuf, AgentError> {
             "--package",
             agent.package,
         ])
+        .args(machine::cargo_target())
         .args(["--message-format", "json"])
         .current_dir(root)
         .stderr(std::process::Stdio::inherit())
@@ -159,5 +186,26 @@ mod tests {
         let ours = "[package]\nname = \"walkfuzz-fuzz\"\n[package.metadata]\ncargo-fuzz = true\n";
         std::fs::write(folder.path().join("fuzz/Cargo.toml"), ours).unwrap();
         assert_eq!(checkout(&deep), Some(folder.path()));
+    }
+
+    #[test]
+    fn a_library_for_another_machine_is_refused_with_both_names() {
+        let folder = tempfile::tempdir().unwrap();
+        let library = folder.path().join("libwalkfuzz_sampler.so");
+        let mut elf = std::fs::read(std::env::current_exe().unwrap()).unwrap();
+        elf.truncate(64);
+        std::fs::write(&library, &elf).unwrap();
+        named("WALKFUZZ_SAMPLER", library.clone()).unwrap();
+        let (machine, other): (u16, _) = match Arch::NATIVE {
+            Arch::X86_64 => (183, "aarch64"),
+            Arch::Aarch64 => (62, "x86_64"),
+        };
+        elf[18..20].copy_from_slice(&machine.to_le_bytes());
+        std::fs::write(&library, &elf).unwrap();
+        let refused = named("WALKFUZZ_SAMPLER", library).unwrap_err().to_string();
+        let ours = Arch::NATIVE.name();
+        let sentence = format!("is built for {other}: a JVM for {ours} takes agents for {ours}");
+        assert!(refused.ends_with(&sentence), "{refused}");
+        assert!(named("WALKFUZZ_SAMPLER", PathBuf::from("/nowhere.so")).is_err());
     }
 }

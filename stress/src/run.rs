@@ -1,7 +1,6 @@
 //! Running a plan's cells, some at a time, until all are done, the time is up or the user wants an end.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::sync::Mutex;
 use std::sync::PoisonError;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -144,7 +143,7 @@ impl Runner<'_> {
         let Some((program, arguments)) = start.words.split_first() else {
             return self.leave_out(cell, &folder, "there is no command to run");
         };
-        let mut command = Command::new(program);
+        let mut command = walkfuzz_record::machine::command(program);
         command
             .args(arguments)
             .current_dir(start.at.as_deref().unwrap_or(&folder));
@@ -228,7 +227,7 @@ pub fn read_recordings(
     if files.is_empty() {
         return None;
     }
-    let mut command = Command::new(program);
+    let mut command = walkfuzz_record::machine::command(program);
     command.args(arguments).args(files);
     let output = folder.join("recording.txt");
     let cell = folder.file_name()?.to_string_lossy();

@@ -1,7 +1,7 @@
 //! The JVMs of a matrix: which of its JDKs are here, and which options each of them takes.
 
 use std::collections::{HashMap, HashSet};
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::sync::{Mutex, PoisonError};
 
 use walkfuzz_jvm::{Jdk, JvmOptions, Places};
@@ -120,7 +120,7 @@ impl Subjects {
         let version = jdk.version.to_string();
         let mut known = self.modules.lock().unwrap_or_else(PoisonError::into_inner);
         let modules = known.entry(version).or_insert_with(|| {
-            let mut command = Command::new(jdk.home.join("bin/java"));
+            let mut command = walkfuzz_record::machine::command(jdk.home.join("bin/java"));
             let said = command.arg("--list-modules").stdin(Stdio::null()).output();
             let said = said.map(|output| output.stdout).unwrap_or_default();
             let said = String::from_utf8_lossy(&said).into_owned();
@@ -144,7 +144,7 @@ impl Subjects {
 
 /// What a JVM says against options.
 fn ask(jdk: &Jdk, arguments: &[String]) -> Answer {
-    let mut command = Command::new(jdk.home.join("bin/java"));
+    let mut command = walkfuzz_record::machine::command(jdk.home.join("bin/java"));
     // Interpreted, whatever the options say of that: -Xcomp would compile a whole start for an answer.
     command.args(arguments).args(["-Xint", "-version"]);
     command.stdin(Stdio::null());

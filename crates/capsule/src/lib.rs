@@ -9,9 +9,17 @@
 //! bounded time, and touches nothing outside its process. docs/capsules.md describes the format.
 
 mod arch;
+#[cfg_attr(
+    not(target_arch = "x86_64"),
+    expect(dead_code, reason = "what replays and captures is not there")
+)]
 mod capsule;
 #[cfg(target_arch = "x86_64")]
 pub mod capture;
+#[cfg_attr(
+    not(target_arch = "x86_64"),
+    expect(dead_code, reason = "what replays and captures is not there")
+)]
 mod error;
 mod example;
 mod format;

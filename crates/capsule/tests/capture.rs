@@ -560,7 +560,7 @@ fn the_fast_lane_agrees_with_the_judge() {
     }
     // An address may be taken by chance.
     for _ in 0..5 {
-        let output = std::process::Command::new(std::env::current_exe().unwrap())
+        let output = walkfuzz_record::machine::command(std::env::current_exe().unwrap())
             .args(["--exact", "fast_lane", "--ignored", "--nocapture"])
             .env("CAPSULES", folder.path())
             .output()

@@ -8,7 +8,6 @@
 
 use std::ffi::c_void;
 use std::path::Path;
-use std::process::Command;
 
 use walkfuzz_capsule::capture::{Ground, Keep, Request, capture};
 use walkfuzz_capsule::resident::Resident;
@@ -155,7 +154,7 @@ fn walks_are_the_same_each_time_and_under_the_judge() {
     assert!(capsule.pages.len() > WORDS * 4 / 4096, "half of the words");
     let mut chains = Vec::new();
     for _ in 0..40 {
-        let output = Command::new(std::env::current_exe().unwrap())
+        let output = walkfuzz_record::machine::command(std::env::current_exe().unwrap())
             .args(["--exact", "--nocapture"])
             .arg("walks_are_the_same_each_time_and_under_the_judge")
             .env(FILE, &path)

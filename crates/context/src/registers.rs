@@ -96,6 +96,33 @@ impl Arch {
             Arch::Aarch64 => Some(arch::aarch64::LR),
         }
     }
+
+    /// What sp is a multiple of.
+    #[must_use]
+    pub const fn sp_alignment(self) -> u64 {
+        match self {
+            Arch::X86_64 => arch::x86_64::SP_ALIGNMENT,
+            Arch::Aarch64 => arch::aarch64::SP_ALIGNMENT,
+        }
+    }
+
+    /// Bytes from sp to the slot of the return address at a function's first instruction.
+    #[must_use]
+    pub const fn return_slot_at_entry(self) -> i32 {
+        match self {
+            Arch::X86_64 => arch::x86_64::RETURN_SLOT_AT_ENTRY,
+            Arch::Aarch64 => arch::aarch64::RETURN_SLOT_AT_ENTRY,
+        }
+    }
+
+    /// Other registers in which HotSpot keeps what walkers have read.
+    #[must_use]
+    pub const fn hotspot_registers(self) -> &'static [Register] {
+        match self {
+            Arch::X86_64 => &arch::x86_64::HOTSPOT,
+            Arch::Aarch64 => &arch::aarch64::HOTSPOT,
+        }
+    }
 }
 
 impl Register {

@@ -2,12 +2,14 @@
 //!
 //! After a recovery the callee's frames are dead, and the next call of the caller overwrites them. Unwinding in the handler would
 //! allocate; so the handler copies the words between the fault's sp and the recovery frame, if somebody gave it room. That costs a system
-//! call, and only where it was asked for: a process that surveys does not, a frozen copy does.
+//! call (checked loads where the call is forbidden, or unknown to an emulator), and only where it was asked for: a process that surveys does not, a frozen copy does.
 
 use core::sync::atomic::{AtomicPtr, AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 use libc::c_void;
 use walkfuzz_context::{Address, Sp};
+
+use crate::checked_read::read_word;
 
 static ROOM: AtomicPtr<u8> = AtomicPtr::new(core::ptr::null_mut());
 static CAPACITY: AtomicUsize = AtomicUsize::new(0);
@@ -77,13 +79,33 @@ fn copy(room: *mut u8, sp: Sp, end: u64) {
     };
     // SAFETY: the kernel writes at most `wanted` bytes, which the room has; an unreadable stack (sp is what was at the fault) is its
     // error, not a fault. errno is put back: the thread goes on.
-    let read = unsafe {
+    let (read, forbidden) = unsafe {
         let errno = *libc::__errno_location();
         let read =
             libc::process_vm_readv(libc::getpid(), &raw const local, 1, &raw const remote, 1, 0);
+        let refused = *libc::__errno_location();
         *libc::__errno_location() = errno;
-        read
+        (read, matches!(refused, libc::ENOSYS | libc::EPERM))
     };
     FROM.store(sp.0, Relaxed);
-    LENGTH.store(usize::try_from(read).unwrap_or(0), Relaxed);
+    let length = match usize::try_from(read) {
+        Ok(length) => length,
+        Err(_) if forbidden => copy_checked(room, sp, wanted),
+        Err(_) => 0,
+    };
+    LENGTH.store(length, Relaxed);
+}
+
+/// As far as whole words can be read. Returns the bytes that were copied.
+fn copy_checked(room: *mut u8, sp: Sp, wanted: usize) -> usize {
+    let mut length = 0;
+    while length + 8 <= wanted {
+        let Ok(word) = read_word(Address(sp.0 + length as u64)) else {
+            break;
+        };
+        // SAFETY: inside the room, which holds `wanted` bytes.
+        unsafe { room.add(length).cast::<u64>().write_unaligned(word) };
+        length += 8;
+    }
+    length
 }

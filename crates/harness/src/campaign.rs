@@ -16,7 +16,8 @@ use crate::settings::{EngineKind, Settings};
 use crate::supervisor::{ChildEnd, DiedOf, RETIRED, Side, remaining_arguments, supervise};
 use crate::{oom, run, start};
 
-pub use crate::run::{create as create_run, end_process, machine};
+pub use crate::run::{create as create_run, end_process};
+pub use walkfuzz_record::machine::machine;
 
 /// The exit code of a run that its surroundings have spoilt.
 const ENVIRONMENT: i32 = 3;

@@ -28,8 +28,8 @@ pub struct Classifier {
 pub struct Place {
     /// For the tier.
     pub facts: PcFacts,
-    /// Bytes from sp to the return address, where known.
-    pub depth: Option<u32>,
+    /// Bytes from sp to the slot of the return address, where known.
+    pub depth: Option<i32>,
     /// For the witness.
     pub offset: OffsetClass,
 }
@@ -145,25 +145,40 @@ impl Classifier {
         }
     }
 
-    /// Where the return address of the activation is, if what lies there is a pc in the code cache.
-    fn return_slot(&self, code: &CodeMap, registers: &Registers, place: &Place) -> Option<Address> {
-        let slot = Address(registers.sp().0.wrapping_add(u64::from(place.depth?)));
+    /// Where the return address of the activation is or will be stored, and the return address, if that is a pc in the code cache.
+    pub(crate) fn return_address(
+        &self,
+        code: &CodeMap,
+        registers: &Registers,
+        place: &Place,
+    ) -> Option<(Address, u64)> {
+        let depth = i64::from(place.depth?);
+        let slot = Address(registers.sp().0.wrapping_add_signed(depth));
         if !self.own_stack.contains(&slot.0) {
             return None;
         }
-        let word = read_word(slot).ok()?;
+        let frameless = matches!(
+            place.facts.position,
+            Position::Entry | Position::BeforeReturn
+        );
+        let word = match registers.arch.lr() {
+            Some(lr) if frameless => registers.get(lr),
+            _ => read_word(slot).ok()?,
+        };
         let kind = code.kind(Address(word));
         (!matches!(
             kind,
             BlobKind::Outside | BlobKind::Libjvm | BlobKind::FreeCode
         ))
-        .then_some(slot)
+        .then_some((slot, word))
     }
 
     /// The class of a context.
     pub fn class(&mut self, code: &CodeMap, registers: &Registers) -> NaturalClass {
         let place = self.place(code, registers.pc());
-        let slot = self.return_slot(code, registers, &place);
+        let slot = self
+            .return_address(code, registers, &place)
+            .map(|(slot, _)| slot);
         NaturalClass {
             kind: place.facts.kind,
             offset: place.offset,
@@ -194,7 +209,8 @@ impl Classifier {
     ) -> Tier {
         let place_before = self.place(code, before.pc());
         let place_after = self.place(code, after.pc());
-        let slot = self.return_slot(code, before, &place_before);
+        let returns = self.return_address(code, before, &place_before);
+        let slot = returns.map(|(slot, _)| slot);
         // Compiled code keeps the caller's frame pointer right below the return address.
         let caller_fp = match place_before.facts.position {
             Position::Entry | Position::BeforeReturn => Some(before.fp().0),
@@ -206,10 +222,10 @@ impl Classifier {
         let seen = |class, value: u64| landscape.values(class).contains(&value);
         let natural = Naturalness {
             sp_is_own_stack: self.own_stack.contains(&after.sp().0),
-            sp_is_aligned: after.sp().0.is_multiple_of(8),
+            sp_is_aligned: after.sp().0.is_multiple_of(after.arch.sp_alignment()),
             caller_fp,
             return_slot_before: slot.map(|slot| slot.0),
-            return_address: slot.and_then(|slot| read_word(slot).ok()),
+            return_address: returns.map(|(_, address)| address),
             pc_seen: seen(ValueClass::NaturalPc, after.pc().0),
             sp_seen: seen(ValueClass::NaturalSp, after.sp().0),
             fp_seen: seen(ValueClass::NaturalFp, after.fp().0),

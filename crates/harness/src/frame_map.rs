@@ -2,6 +2,9 @@
 //!
 //! Found by following sp through the code from its start: prologue, body, and each epilogue up to its return, after which
 //! the code goes on as in the body. That holds for what C1, C2 and HotSpot's own assembler emit.
+//!
+//! On aarch64 the return address is in lr until the prologue has stored it, and its slot is counted from where it will be: 8 bytes below sp
+//! at entry (`walkfuzz_context::tier` has the table). Between `sub sp, sp, #n` and its `stp` nothing is a known position.
 
 use walkfuzz_context::tier::Position;
 use walkfuzz_context::witness::OffsetClass;
@@ -13,8 +16,8 @@ use walkfuzz_symbols::{InstructionKind, InstructionMap};
 pub struct FrameState {
     /// Where the instruction begins.
     pub pc: Pc,
-    /// Bytes from sp up to the slot of the return address, where that is known.
-    pub depth: Option<u32>,
+    /// Bytes from sp up to the slot of the return address, where that is known; less than 0 on aarch64 at entry.
+    pub depth: Option<i32>,
     /// The same as a position.
     pub position: Position,
     /// And as a class.
@@ -33,16 +36,20 @@ impl FrameMap {
     pub fn of(arch: Arch, code: &[u8], start: Pc, frame_bytes: u32) -> Self {
         let map = InstructionMap::of(arch, code, start);
         let body = i64::from(frame_bytes);
-        let mut depth = Some(0_i64);
-        let mut complete = body == 0;
+        let entry = i64::from(arch.return_slot_at_entry());
+        let mut depth = Some(entry);
+        // Whether the return address is in its slot.
+        let mut saved = arch.lr().is_none();
+        let mut complete = body == entry;
         let mut leaving = false;
         let mut begun = false;
         let mut states = Vec::with_capacity(map.instructions().len());
         for instruction in map.instructions() {
             let position = match depth {
                 Some(depth) if depth == body && complete && !leaving => Position::Body,
-                Some(0) if complete && leaving => Position::BeforeReturn,
-                Some(0) => Position::Entry,
+                Some(depth) if depth == entry && complete && leaving => Position::BeforeReturn,
+                Some(depth) if depth == entry => Position::Entry,
+                _ if !saved => Position::Unknown,
                 Some(8) => Position::Pushed,
                 Some(depth) if depth == body => Position::Body,
                 _ => Position::Unknown,
@@ -55,7 +62,7 @@ impl FrameMap {
             };
             states.push(FrameState {
                 pc: instruction.address,
-                depth: depth.and_then(|depth| u32::try_from(depth).ok()),
+                depth: depth.and_then(|depth| i32::try_from(depth).ok()),
                 position,
                 offset,
             });
@@ -65,7 +72,7 @@ impl FrameMap {
                     leaving = false;
                 }
                 InstructionKind::Leave => {
-                    depth = Some(0);
+                    depth = Some(entry);
                     leaving = complete;
                 }
                 InstructionKind::MovSpFp => depth = None,
@@ -75,11 +82,17 @@ impl FrameMap {
                         kind,
                         InstructionKind::PushFp | InstructionKind::SubSp(_) | InstructionKind::Push
                     );
+                    saved |= matches!(kind, InstructionKind::PushFp | InstructionKind::SaveFp);
                     leaving |= complete
-                        && matches!(kind, InstructionKind::AddSp(_) | InstructionKind::PopFp);
+                        && matches!(
+                            kind,
+                            InstructionKind::AddSp(_)
+                                | InstructionKind::PopFp
+                                | InstructionKind::RestoreFp
+                        );
                 }
             }
-            complete |= begun && depth == Some(body);
+            complete |= begun && saved && depth == Some(body);
         }
         Self { states }
     }
@@ -138,5 +151,69 @@ mod tests {
             ]
         );
         assert!(map.at(Pc(0x1001)).is_none(), "no instruction begins there");
+    }
+
+    fn words(words: &[u32]) -> Vec<u8> {
+        words.iter().flat_map(|word| word.to_le_bytes()).collect()
+    }
+
+    fn seen(code: &[u8], frame_bytes: u32) -> Vec<(u64, Option<i32>, Position, OffsetClass)> {
+        let map = FrameMap::of(Arch::Aarch64, code, Pc(0x1000), frame_bytes);
+        let state = |s: &FrameState| (s.pc.0 - 0x1000, s.depth, s.position, s.offset);
+        map.states().iter().map(state).collect()
+    }
+
+    #[test]
+    fn follows_a_method_of_aarch64() {
+        // sub x9, sp, #0x14000; sub sp, sp, #0x30; stp x29, x30, [sp, #0x20]; nop; ldp x29, x30, [sp, #0x20]; add sp, sp, #0x30; ret; nop
+        let code = words(&[
+            0xd140_53e9,
+            0xd100_c3ff,
+            0xa902_7bfd,
+            0xd503_201f,
+            0xa942_7bfd,
+            0x9100_c3ff,
+            0xd65f_03c0,
+            0xd503_201f,
+        ]);
+        assert_eq!(
+            seen(&code, 0x28),
+            [
+                (0, Some(-8), Position::Entry, OffsetClass::Entry),
+                (4, Some(-8), Position::Entry, OffsetClass::Entry),
+                (8, Some(0x28), Position::Unknown, OffsetClass::Prologue),
+                (12, Some(0x28), Position::Body, OffsetClass::Body),
+                (16, Some(0x28), Position::Body, OffsetClass::Body),
+                (20, Some(0x28), Position::Body, OffsetClass::Epilogue),
+                (24, Some(-8), Position::BeforeReturn, OffsetClass::Epilogue),
+                (28, Some(0x28), Position::Body, OffsetClass::Body),
+            ]
+        );
+    }
+
+    #[test]
+    fn follows_a_large_frame_of_aarch64() {
+        // stp x29, x30, [sp, #-16]!; mov x29, sp; sub sp, sp, #0x400; nop; add sp, sp, #0x400; ldp x29, x30, [sp], #16; ret
+        let code = words(&[
+            0xa9bf_7bfd,
+            0x9100_03fd,
+            0xd110_03ff,
+            0xd503_201f,
+            0x9110_03ff,
+            0xa8c1_7bfd,
+            0xd65f_03c0,
+        ]);
+        assert_eq!(
+            seen(&code, 0x408),
+            [
+                (0, Some(-8), Position::Entry, OffsetClass::Entry),
+                (4, Some(8), Position::Pushed, OffsetClass::Prologue),
+                (8, Some(8), Position::Pushed, OffsetClass::Prologue),
+                (12, Some(0x408), Position::Body, OffsetClass::Body),
+                (16, Some(0x408), Position::Body, OffsetClass::Body),
+                (20, Some(8), Position::Pushed, OffsetClass::Epilogue),
+                (24, Some(-8), Position::BeforeReturn, OffsetClass::Epilogue),
+            ]
+        );
     }
 }

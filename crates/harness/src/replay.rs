@@ -2,7 +2,9 @@
 
 use std::path::Path;
 
+use walkfuzz_context::Arch;
 use walkfuzz_jvm::Version;
+use walkfuzz_record::machine::cargo_target;
 
 use crate::settings::VARIABLES;
 
@@ -43,7 +45,14 @@ pub(crate) fn command(
             words.push(format!("{name}={}", quoted(&value)));
         }
     }
-    words.push("cargo fuzz run -s none walk_ucontext".to_owned());
+    let target = cargo_target();
+    if !target.is_empty() {
+        // It says which emulator, linker and libraries.
+        words.push(format!("scripts/on-{}", Arch::NATIVE.name()));
+    }
+    words.push("cargo fuzz run -s none".to_owned());
+    words.extend(target);
+    words.push("walk_ucontext".to_owned());
     words.push(quoted(&artifact.display().to_string()));
     words.join(" ")
 }
@@ -69,11 +78,25 @@ mod tests {
         })
     }
 
+    /// The fuzzer with an input, as this machine calls it.
+    fn run(input: &str) -> String {
+        match walkfuzz_record::machine::emulator() {
+            None => format!("cargo fuzz run -s none walk_ucontext {input}"),
+            Some(_) => {
+                let arch = Arch::NATIVE.name();
+                format!(
+                    "scripts/on-{arch} cargo fuzz run -s none --target {arch}-unknown-linux-gnu \
+                     walk_ucontext {input}"
+                )
+            }
+        }
+    }
+
     #[test]
     fn the_command_holds_what_differs_from_the_defaults() {
         assert_eq!(
             with(&[("WALKFUZZ_ENGINE", "live"), ("WALKFUZZ_GC", "")]),
-            "WALKFUZZ_JDK=17.0.15 cargo fuzz run -s none walk_ucontext '/runs/a b/1'"
+            format!("WALKFUZZ_JDK=17.0.15 {}", run("'/runs/a b/1'"))
         );
         assert_eq!(
             with(&[
@@ -84,9 +107,11 @@ mod tests {
                 ("WALKFUZZ_ENGINE", "step"),
                 ("WALKFUZZ_SEED", "7"),
             ]),
-            "WALKFUZZ_JDK=17.0.15 WALKFUZZ_GC=z WALKFUZZ_HEAP=64m \
-             WALKFUZZ_JAVA_OPTIONS='-XX:+UseX -Da=b' WALKFUZZ_ENGINE=step WALKFUZZ_SEED=7 \
-             cargo fuzz run -s none walk_ucontext '/runs/a b/1'"
+            format!(
+                "WALKFUZZ_JDK=17.0.15 WALKFUZZ_GC=z WALKFUZZ_HEAP=64m \
+                 WALKFUZZ_JAVA_OPTIONS='-XX:+UseX -Da=b' WALKFUZZ_ENGINE=step WALKFUZZ_SEED=7 {}",
+                run("'/runs/a b/1'")
+            )
         );
     }
 

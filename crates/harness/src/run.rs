@@ -1,14 +1,11 @@
 //! The run folder of a session, and the facts that stand in it.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use jiff::Timestamp;
-use walkfuzz_context::Arch;
 use walkfuzz_jvm::{Jvm, JvmOptions};
-use walkfuzz_record::{
-    Generation, JvmFacts, MachineFacts, Options, RunFacts, RunFolder, SCHEMA, WalkerInfo,
-};
+use walkfuzz_record::machine::machine;
+use walkfuzz_record::{Generation, JvmFacts, Options, RunFacts, RunFolder, SCHEMA, WalkerInfo};
 
 use walkfuzz_walkers::Walker;
 
@@ -104,30 +101,6 @@ pub(crate) fn facts_of(
         oracle: settings.oracle.map(|oracle| oracle.name().to_owned()),
         jvm,
         machine: machine(),
-    }
-}
-
-/// This machine.
-/// What is known about this machine.
-#[must_use]
-pub fn machine() -> MachineFacts {
-    MachineFacts {
-        arch: Arch::NATIVE.name().to_owned(),
-        kernel: std::fs::read_to_string("/proc/sys/kernel/osrelease")
-            .unwrap_or_default()
-            .trim()
-            .to_owned(),
-        cpus: std::thread::available_parallelism().map_or(0, |cpus| cpus.get() as u32),
-        emulated: emulated(),
-    }
-}
-
-/// Whether an emulator runs this program: qemu-user shows the host's processor in /proc/cpuinfo or none that is ours.
-fn emulated() -> bool {
-    let info = std::fs::read_to_string(Path::new("/proc/cpuinfo")).unwrap_or_default();
-    match Arch::NATIVE {
-        Arch::X86_64 => !info.contains("vendor_id"),
-        Arch::Aarch64 => !info.contains("CPU implementer"),
     }
 }
 

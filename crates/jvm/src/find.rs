@@ -7,6 +7,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use walkfuzz_context::Arch;
+
 use crate::JvmError;
 use crate::catalogue;
 use crate::jdk::{Jdk, Source};
@@ -65,10 +67,20 @@ impl Places {
         }
     }
 
-    /// The folder that holds the JDKs which walkfuzz installed.
+    /// The folder that holds the JDKs for this program's architecture which walkfuzz installed.
     #[must_use]
     pub fn jdks(&self) -> PathBuf {
-        self.cache.join("jdks")
+        self.jdks_for(Arch::NATIVE)
+    }
+
+    /// The folder that holds the installed JDKs of an architecture: one machine may run both, one of them emulated.
+    #[must_use]
+    pub fn jdks_for(&self, arch: Arch) -> PathBuf {
+        let jdks = self.cache.join("jdks");
+        match arch {
+            Arch::X86_64 => jdks,
+            Arch::Aarch64 => jdks.join(arch.name()),
+        }
     }
 
     /// Every JDK and every folder that should be one, each once, in the order in which they are preferred.
@@ -166,11 +178,11 @@ impl Places {
                 found.push(jdk.version.to_string());
             }
         }
-        let remedy = match catalogue::find(text) {
-            Some(wheel) => format!("bring it with: walkfuzz jdk install {}", wheel.version),
+        let remedy = match catalogue::pinned(text, Arch::NATIVE) {
+            Some(pinned) => format!("bring it with: walkfuzz jdk install {}", pinned.version),
             None => format!(
                 "the catalogue of `walkfuzz jdk install` has {}",
-                catalogue::versions()
+                catalogue::versions(Arch::NATIVE)
             ),
         };
         let found = if found.is_empty() {

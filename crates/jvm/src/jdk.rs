@@ -71,6 +71,14 @@ impl Jdk {
     /// # Errors
     /// If the folder holds no JDK of at least Java 11 whose libjvm this program can load and use.
     pub fn at(home: &Path, source: Source) -> Result<Jdk, JvmError> {
+        Jdk::built_for(Arch::NATIVE, home, source)
+    }
+
+    /// As [`Jdk::at`], for a program of that architecture.
+    ///
+    /// # Errors
+    /// As [`Jdk::at`].
+    pub fn built_for(arch: Arch, home: &Path, source: Source) -> Result<Jdk, JvmError> {
         let home = home.canonicalize().map_err(|source| JvmError::Unreadable {
             path: home.to_owned(),
             source,
@@ -95,7 +103,7 @@ impl Jdk {
             build_id,
             identity,
             symtab,
-        } = check::inspect(&libjvm)?;
+        } = check::inspect_for(&libjvm, arch)?;
         Ok(Jdk {
             home,
             libjvm,

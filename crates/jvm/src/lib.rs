@@ -9,6 +9,7 @@
 mod agent_options;
 mod catalogue;
 pub mod check;
+mod debian;
 mod error;
 mod extensions;
 mod find;
@@ -29,12 +30,12 @@ mod words;
 mod workload;
 
 pub use agent_options::{escaped, unescaped};
-pub use catalogue::{CATALOGUE, DEFAULT_JDK, Wheel};
+pub use catalogue::{CATALOGUE, DEFAULT_JDK, Pinned, Registry, pinned};
 pub use error::JvmError;
 pub use extensions::ExtensionFunction;
 pub use find::{Candidate, Places};
 pub use host::{HostError, HostFacts, HostJvm, Libjvm};
-pub use install::install;
+pub use install::{install, install_for};
 pub use jdk::{Jdk, Source};
 pub use jvmti::{Jvmti, java_thread_of};
 pub use methods::{MethodId, Methods, ThreadHooks};

@@ -222,10 +222,10 @@ fn a_libjvm_of_another_architecture_is_named_with_both() {
     let home = fake_jdk(&root.path().join("jdk"), "17.0.9", Some(&elf));
     let (code, text) = exit_code_and_text(Jdk::at(&home, Source::Named));
     assert_eq!(code, 3);
+    let native = Arch::NATIVE.name();
     assert!(
         text.ends_with(&format!(
-            "is built for {name}, but this program for {}",
-            Arch::NATIVE.name()
+            "is built for {name}, but a JDK for {native} is needed; bring one with: walkfuzz jdk install 21 --arch {native}"
         )),
         "{text}"
     );

@@ -27,10 +27,12 @@ fn main() -> ExitCode {
 
 fn again(arguments: &[&str]) -> Output {
     let program = std::env::current_exe().expect("this program has a path");
+    let program = walkfuzz_record::machine::command(program);
     let mut command = Command::new("timeout");
     command
         .args(["-k", "5", "120"])
-        .arg(program)
+        .arg(program.get_program())
+        .args(program.get_args())
         .args(arguments)
         .stdin(Stdio::null());
     command.output().expect("this program can be run again")

@@ -23,6 +23,7 @@ pub mod interval;
 pub mod lane;
 pub mod lane_record;
 pub mod layout;
+pub mod machine;
 mod mapped;
 pub mod outcome;
 pub mod patched;

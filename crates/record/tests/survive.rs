@@ -5,13 +5,14 @@
 )]
 
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 use std::{fs, thread};
 
 use proptest::prelude::*;
 use walkfuzz_context::{Address, Arch, BlobKind, Pc, Registers};
 use walkfuzz_record::layout::{HEADER_BYTES, LANE_BYTES, MAX_LANES, file_bytes};
+use walkfuzz_record::machine;
 use walkfuzz_record::{
     Code, Counter, Damage, FaultRecord, Generation, Options, OutcomeKind, RecordError,
     RecordReader, Recorder, WalkOutcome, WalkerId, WalkerInfo,
@@ -96,7 +97,7 @@ fn sigkill_at_any_moment_leaves_a_usable_record() {
     let mut open = 0;
     for round in 0..40 {
         let path = folder.path().join(format!("record-{round}.map"));
-        let mut child = Command::new(std::env::current_exe().unwrap())
+        let mut child = machine::command(std::env::current_exe().unwrap())
             .args(["--exact", "child_walks_until_killed", "--ignored"])
             .env("WALKFUZZ_RECORD_CHILD", &path)
             .stdout(Stdio::null())
@@ -323,7 +324,7 @@ fn child_has_no_room() {
 #[test]
 fn no_room_is_an_error_of_creation() {
     let folder = tempfile::tempdir().unwrap();
-    let child = Command::new(std::env::current_exe().unwrap())
+    let child = machine::command(std::env::current_exe().unwrap())
         .args(["--exact", "child_has_no_room", "--ignored"])
         .env("WALKFUZZ_RECORD_NO_ROOM", folder.path().join("record.map"))
         .output()

@@ -235,11 +235,14 @@ impl<M: Memory + ?Sized, F: Frames + ?Sized> Walker<'_, M, F> {
             ..Self::frame(position, FrameKind::Interpreted)
         };
         if !known.is_native {
-            let bcp = self.slot(fp, shape.bcp)?;
-            match methods.bci(self.memory, &known, bcp) {
-                Some(bci) => frame.bci = bci,
-                // A frame that is just being made stands at its method's begin.
-                None => (frame.bci, frame.trust) = (0, Trust::Guess),
+            // A frame that is just being made stands at its method's begin.
+            (frame.bci, frame.trust) = (0, Trust::Guess);
+            for &slot in shape.bcp {
+                let bcp = self.slot(fp, slot)?;
+                if let Some(bci) = methods.bci(self.memory, &known, bcp) {
+                    (frame.bci, frame.trust) = (bci, position.trust);
+                    break;
+                }
             }
         }
         self.push(frame)?;

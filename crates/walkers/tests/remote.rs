@@ -48,9 +48,11 @@ fn main() -> ExitCode {
         let Ok(jdk) = candidate.jdk else {
             continue;
         };
+        let program = walkfuzz_record::machine::command(std::env::current_exe().unwrap());
         let output = Command::new("timeout")
             .args(["-k", "5", "120"])
-            .arg(std::env::current_exe().unwrap())
+            .arg(program.get_program())
+            .args(program.get_args())
             .arg("--child")
             .arg(&jdk.home)
             .stdin(Stdio::null())

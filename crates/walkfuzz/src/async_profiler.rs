@@ -22,7 +22,7 @@ pub(crate) fn find() -> Result<PathBuf, String> {
 
 /// What a library says of its version, loaded into a JVM that does nothing else.
 pub(crate) fn version(java: &Path, library: &Path) -> Option<String> {
-    let output = Command::new(java)
+    let output = walkfuzz_record::machine::command(java)
         .arg(format!("-agentpath:{}=version", library.display()))
         .arg("-version")
         .env_remove("JAVA_TOOL_OPTIONS")

@@ -65,7 +65,7 @@ pub(crate) fn make_run(
 pub(crate) fn myself() -> Result<Command, Failure> {
     let path: PathBuf = std::env::current_exe()
         .map_err(|error| Failure::environment(format_args!("cannot find this program: {error}")))?;
-    Ok(Command::new(path))
+    Ok(walkfuzz_record::machine::command(path))
 }
 
 /// How a started program ended; `None`: by a signal.

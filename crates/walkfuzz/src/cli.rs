@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use walkfuzz_context::Arch;
+
 use crate::compare::CompareArgs;
 use crate::corpus::args::CorpusCommand;
 use crate::interpose::args::InterposeArgs;
@@ -123,6 +125,24 @@ pub(crate) struct OutputArgs {
     pub(crate) json: bool,
 }
 
+/// An architecture, as the command line calls it.
+#[derive(Clone, Copy, Debug, ValueEnum)]
+#[value(rename_all = "snake_case")]
+pub(crate) enum ArchArg {
+    #[value(name = "x86_64")]
+    X86_64,
+    Aarch64,
+}
+
+impl From<ArchArg> for Arch {
+    fn from(arch: ArchArg) -> Self {
+        match arch {
+            ArchArg::X86_64 => Arch::X86_64,
+            ArchArg::Aarch64 => Arch::Aarch64,
+        }
+    }
+}
+
 #[derive(Debug, Subcommand)]
 pub(crate) enum JdkCommand {
     /// The JDKs on this machine, and those that can be installed.
@@ -134,6 +154,9 @@ pub(crate) enum JdkCommand {
     Install {
         /// A feature version (17) or a full one (17.0.9).
         version: String,
+        /// For which architecture, if not for this one: what an emulator shall run.
+        #[arg(long, value_enum)]
+        arch: Option<ArchArg>,
         /// Say what would be installed, and where to.
         #[arg(long)]
         dry_run: bool,
@@ -625,6 +648,11 @@ pub(crate) enum InJvm {
     },
     /// What a frame costs the session's walker and the reference walker.
     Walkers {
+        /// How long.
+        seconds: u32,
+    },
+    /// What ASGST's safepoint queue costs and completes.
+    Queue {
         /// How long.
         seconds: u32,
     },

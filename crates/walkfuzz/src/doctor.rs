@@ -5,6 +5,7 @@ use std::io::{IoSlice, IoSliceMut};
 
 use serde::Serialize;
 use walkfuzz_context::Arch;
+use walkfuzz_record::machine::emulator;
 
 use crate::cli::OutputArgs;
 use crate::extensions;
@@ -69,6 +70,7 @@ impl Row {
 struct Diagnosis {
     ready: bool,
     can_step: bool,
+    emulated: bool,
     checks: Vec<Row>,
     jdks: Vec<JdkRow>,
 }
@@ -97,6 +99,7 @@ pub(crate) fn run(args: &OutputArgs) -> Result<(), Failure> {
     let diagnosis = Diagnosis {
         ready,
         can_step: walkfuzz_engine::can_step(),
+        emulated: emulator().is_some(),
         checks,
         jdks,
     };
@@ -189,8 +192,19 @@ fn machine() -> Vec<Row> {
     } else {
         Row::note("single steps", "not on this architecture: no step engine")
     };
+    let arch = Arch::NATIVE.name();
+    let architecture = match emulator() {
+        None => Row::fact("architecture", arch),
+        Some(by) => Row::note(
+            "architecture",
+            format!(
+                "{arch}, emulated by {}: not its timing, its memory order, its pointer authentication",
+                by.display()
+            ),
+        ),
+    };
     vec![
-        Row::fact("architecture", Arch::NATIVE.name()),
+        architecture,
         Row::fact(
             "kernel",
             file("/proc/sys/kernel/osrelease").unwrap_or_else(|| "unknown".to_owned()),

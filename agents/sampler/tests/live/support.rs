@@ -110,6 +110,10 @@ impl Run {
         self.folder.path().join("record.map")
     }
 
+    #[cfg_attr(
+        not(target_arch = "x86_64"),
+        expect(dead_code, reason = "only capsules are looked for")
+    )]
     pub(crate) fn folder(&self) -> &Path {
         self.folder.path()
     }

@@ -56,14 +56,20 @@ const DATA_CLASSES: &[(u32, ValueClass)] = &[
     (1, ValueClass::NonCanonical),
 ];
 
-/// pc, sp and fp nearly always; lr where there is one; any other seldom.
+/// pc, sp and fp nearly always; lr where there is one; any other seldom, half of them HotSpot's own where walkers have read such.
 fn register(dice: &mut impl Dice, arch: Arch) -> Register {
     match dice.below(32) {
         0..10 => arch.pc(),
         10..19 => arch.sp(),
         19..29 => arch.fp(),
         29..31 => arch.lr().unwrap_or(arch.fp()),
-        _ => Register(dice.index(arch.register_count()) as u8),
+        _ => match arch.hotspot_registers() {
+            [] => Register(dice.index(arch.register_count()) as u8),
+            known => match known.get(dice.index(2 * known.len())) {
+                Some(register) => *register,
+                None => Register(dice.index(arch.register_count()) as u8),
+            },
+        },
     }
 }
 

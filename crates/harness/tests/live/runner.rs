@@ -100,7 +100,7 @@ pub(crate) fn again(name: &str) -> Command {
 }
 
 fn command(case: &Case) -> Command {
-    let mut command = Command::new(std::env::current_exe().unwrap());
+    let mut command = walkfuzz_record::machine::command(std::env::current_exe().unwrap());
     command.env(CASE, case.name).stdin(Stdio::null());
     command.envs(case.variable);
     command

@@ -5,6 +5,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use walkfuzz_jvm::{Jdk, Places, escaped, place_jar};
+use walkfuzz_record::machine;
 use walkfuzz_stress::launch::{self, Program};
 use walkfuzz_stress::{Cell, Dimension, Profile, programs};
 
@@ -99,7 +100,7 @@ impl Stage {
         );
         let words = words.map_err(QueueError::Start)?;
         let mut words = words.iter();
-        let mut command = Command::new(words.next().map_or("java", String::as_str));
+        let mut command = machine::command(words.next().map_or("java", String::as_str));
         command
             .args(words)
             .current_dir(folder)

@@ -4,13 +4,13 @@ use crate::arch::{Edge, Shape};
 
 const WORD: i64 = 8;
 
-/// frame_aarch64.hpp; the same from 11 to 25.
+/// frame_aarch64.hpp; the same from 11 to 25, but for the slot of the extended sp that came between 17 and 21.
 pub(crate) const SHAPE: Shape = Shape {
     link: 0,
     return_address: WORD,
     sender_sp: 2 * WORD,
     method: -3 * WORD,
-    bcp: -8 * WORD,
+    bcp: &[-9 * WORD, -8 * WORD],
     initial_sp: -9 * WORD,
     call_wrapper: -8 * WORD,
 };

@@ -16,8 +16,8 @@ pub(crate) struct Shape {
     pub(crate) sender_sp: i64,
     /// `interpreter_frame_method_offset`.
     pub(crate) method: i64,
-    /// `interpreter_frame_bcp_offset`.
-    pub(crate) bcp: i64,
+    /// `interpreter_frame_bcp_offset`; where releases differ, all of them. What lies at a wrong one is no address in a method's bytecodes.
+    pub(crate) bcp: &'static [i64],
     /// `interpreter_frame_initial_sp_offset`: nothing of the frame lies above it.
     pub(crate) initial_sp: i64,
     /// `entry_frame_call_wrapper_offset` where the tables lack it.

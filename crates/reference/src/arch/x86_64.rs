@@ -10,7 +10,7 @@ pub(crate) const SHAPE: Shape = Shape {
     return_address: WORD,
     sender_sp: 2 * WORD,
     method: -3 * WORD,
-    bcp: -8 * WORD,
+    bcp: &[-8 * WORD],
     initial_sp: -9 * WORD,
     call_wrapper: -6 * WORD,
 };

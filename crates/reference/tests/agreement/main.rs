@@ -18,7 +18,7 @@ mod lacking;
 mod robust;
 mod tally;
 
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
 use walkfuzz_harness::Settings;
 use walkfuzz_harness::start::{Subject, jvm_options, start};
@@ -86,7 +86,7 @@ fn main() -> ExitCode {
         for collector in &options.collectors {
             println!("== JDK {}, {collector}", jdk.version);
             let folder = tempfile::tempdir().unwrap();
-            let status = Command::new(std::env::current_exe().unwrap())
+            let status = walkfuzz_record::machine::command(std::env::current_exe().unwrap())
                 .args(std::env::args().skip(1))
                 .env(CHILD, "1")
                 .env("WALKFUZZ_JDK", &jdk.home)
@@ -158,7 +158,9 @@ fn child(options: &Options) -> u32 {
     if wants("any") {
         failures += any_state::run(&mut live, &world, agct, reference.clone(), options).judge();
     }
-    if wants("step") {
+    if wants("step") && !walkfuzz_engine::can_step() {
+        println!("skip: this architecture has no step engine");
+    } else if wants("step") {
         failures += held::step(live, &world, &agct, &reference, options).judge();
     }
     failures

@@ -15,7 +15,7 @@ mod workload;
 
 use std::env;
 use std::path::Path;
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
 use jdks::Jdk;
 
@@ -62,7 +62,7 @@ fn main() -> ExitCode {
 
 fn run(jdk: &Jdk, collector: &str) -> bool {
     let own = env::current_exe().expect("this test's own path");
-    let output = Command::new(own)
+    let output = walkfuzz_record::machine::command(own)
         .env(JDK, &jdk.home)
         .env(COLLECTOR, collector)
         .output()

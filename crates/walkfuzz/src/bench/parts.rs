@@ -138,7 +138,7 @@ impl Bench<'_> {
     fn launcher_seconds(&self) -> Option<f64> {
         let java = self.jdk?.home.join("bin/java");
         let began = Instant::now();
-        let mut command = Command::new(java);
+        let mut command = walkfuzz_record::machine::command(java);
         command
             .args(["-Xmx128m", "-version"])
             .stdout(Stdio::null())
@@ -260,7 +260,7 @@ fn rate(measured: &Measured) -> f64 {
     measured.walks as f64 / measured.cpu_seconds.max(f64::MIN_POSITIVE)
 }
 
-fn share(part: u64, of: u64) -> f64 {
+pub(super) fn share(part: u64, of: u64) -> f64 {
     100.0 * part as f64 / of.max(1) as f64
 }
 

@@ -146,7 +146,7 @@ impl<'a> Stage<'a> {
 
     /// The JVM with the program on so many threads; options of the JVM can be put before.
     fn java(&self) -> Command {
-        let mut command = Command::new(&self.java);
+        let mut command = walkfuzz_record::machine::command(&self.java);
         command
             .args(["-Xmx256m", "-XX:-UsePerfData"])
             .current_dir(self.folder)

@@ -1,7 +1,6 @@
 //! One run: a JVM with the program, the profiler, and the interposer before it.
 
 use std::path::{Path, PathBuf};
-use std::process::Command;
 use std::time::Duration;
 
 use jiff::Timestamp;
@@ -105,7 +104,7 @@ impl Stage<'_> {
         let (java, arguments) = words
             .split_first()
             .ok_or_else(|| Failure::environment("no java"))?;
-        let mut command = Command::new(java);
+        let mut command = walkfuzz_record::machine::command(java);
         // What a JVM leaves when it dies (JFR's emergency dump) goes with the run.
         command
             .args(arguments)

@@ -286,7 +286,7 @@ fn heard(pipe: Option<impl Read + Send + 'static>) -> Receiver<String> {
 
 /// What the programs' jar says that it holds.
 fn list(java: &Path, jar: &Path) -> Result<BTreeMap<String, Entry>, Failure> {
-    let mut command = Command::new(java);
+    let mut command = walkfuzz_record::machine::command(java);
     command.arg("-cp").arg(jar).args([programs::MAIN, "--list"]);
     let Answer { text, complaint } = answer(command, PATIENCE).map_err(|why| {
         Failure::environment(format_args!("{} lists no program: {why}", jar.display()))
@@ -324,7 +324,7 @@ impl Suite {
                 jar.display()
             )));
         }
-        let mut command = Command::new(java);
+        let mut command = walkfuzz_record::machine::command(java);
         command.arg("-jar").arg(jar).arg(list);
         let said = answer(command, PATIENCE).map_err(|why| {
             Failure::usage(format_args!(

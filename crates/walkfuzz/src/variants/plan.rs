@@ -82,19 +82,21 @@ fn range(line: u32, bring: bool, installed: &Places) -> Result<(Vec<Jdk>, Vec<St
     let mut jdks = every(installed);
     jdks.retain(|jdk| jdk.version.feature() == line);
     let mut absent = Vec::new();
-    let ours = CATALOGUE.iter().filter(|wheel| wheel.arch == Arch::NATIVE);
-    for wheel in ours {
-        let Some(version) = Version::parse(wheel.version).filter(|v| v.feature() == line) else {
+    let ours = CATALOGUE
+        .iter()
+        .filter(|pinned| pinned.arch == Arch::NATIVE);
+    for pinned in ours {
+        let Some(version) = Version::parse(pinned.version).filter(|v| v.feature() == line) else {
             continue;
         };
         if jdks.iter().any(|jdk| jdk.version.is_a(&version)) {
             continue;
         }
         if bring {
-            eprintln!("walkfuzz: installing JDK {}", wheel.version);
-            jdks.push(install(wheel.version, installed)?);
+            eprintln!("walkfuzz: installing JDK {}", pinned.version);
+            jdks.push(install(pinned.version, installed)?);
         } else {
-            absent.push(wheel.version.to_owned());
+            absent.push(pinned.version.to_owned());
         }
     }
     jdks.sort_by(|a, b| a.version.cmp(&b.version));

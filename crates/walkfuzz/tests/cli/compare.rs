@@ -54,7 +54,7 @@ fn settings_that_mean_nothing_are_named() {
         (
             "WALKFUZZ_WALKER",
             "jfr",
-            "WALKFUZZ_WALKER=jfr means nothing: wanted agct, reference, agct-remote-env, agct-remote-tid, agct-remote-running, request-stack-trace or a library",
+            "WALKFUZZ_WALKER=jfr means nothing: wanted agct, reference, agct-remote-env, agct-remote-tid, agct-remote-running, request-stack-trace, asgst-iterator-frame, asgst-minimal-frame or a library",
         ),
         (
             "WALKFUZZ_WALKER",

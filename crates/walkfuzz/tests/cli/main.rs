@@ -25,4 +25,5 @@ mod stress_runs;
 mod stress_suites;
 mod stress_support;
 mod support;
+mod targets;
 mod usage;

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, channel};
 use std::time::{Duration, Instant};
 
@@ -123,7 +123,7 @@ impl Running {
 
     /// Loads an agent, or tells it something.
     pub(super) fn agent(&self, library: &Path, options: &str) -> Result<(), Failure> {
-        let output = Command::new(&self.jcmd)
+        let output = walkfuzz_record::machine::command(&self.jcmd)
             .arg(self.child.id().to_string())
             .arg("JVMTI.agent_load")
             .arg(library)
