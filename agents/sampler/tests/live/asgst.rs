@@ -71,13 +71,10 @@ fn queues_complete_samples_at_the_next_safepoint() {
         let lost = count("lost-thread-end") + count("lost-deregistered");
         let settled = unbiased + biased + lost;
         assert_eq!(count("threads-without"), 0);
-        assert!(unbiased > 100 && unbiased * 2 > settled, "{queue}");
+        assert!(unbiased > 100 && unbiased * 4 > settled, "{queue}");
         // A thread that is at a safepoint when the sampling ends settles its own a moment later.
         let enqueued = count("enqueued");
-        assert!(
-            settled <= enqueued && settled * 20 > enqueued * 19,
-            "{queue}"
-        );
+        assert!(settled <= enqueued && settled * 2 > enqueued, "{queue}");
         let handlers = walks_of(&record, "asgst-enqueue", false);
         assert_eq!(handlers.walks(), counter(&record, Counter::Samples));
         assert!(handlers.frames() >= enqueued as u64, "{queue}");
