@@ -19,6 +19,7 @@ use crate::walker::Methods;
 const TAKEN: [&str; 7] = [
     "agct",
     "reference",
+    "asgst",
     RequestStackTrace::NAME,
     "asgst",
     "jfr",
@@ -222,7 +223,13 @@ mod tests {
             );
         }
         let remote = RemoteMode::ALL.map(RemoteMode::name);
-        let others = ["agct", "reference", "request-stack-trace", "jfr-execution"];
+        let others = [
+            "agct",
+            "reference",
+            "asgst-queue",
+            "request-stack-trace",
+            "jfr-execution",
+        ];
         for taken in others.into_iter().chain(remote) {
             assert!(check_name(taken).unwrap_err().contains("own"), "{taken}");
         }
