@@ -21,7 +21,6 @@ const TAKEN: [&str; 7] = [
     "reference",
     "asgst",
     RequestStackTrace::NAME,
-    "asgst",
     "jfr",
     "none",
     "plugin",
