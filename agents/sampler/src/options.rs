@@ -352,6 +352,10 @@ mod tests {
             complaint("record=r,walker=plugin:/lib.so@sha256:12"),
             "walker: 12 is no SHA-256: write PATH@sha256: and 64 hexadecimal digits"
         );
+        assert_eq!(
+            complaint("record=r,walker=plugin-remote:"),
+            "walker: no library is named: write its path, as in plugin:/PATH/LIB.so"
+        );
         assert!(complaint("record=a%2").contains("has a % that"));
         assert!(complaint("record=a%é").contains("has a % that"));
         for wrong in [

@@ -19,6 +19,8 @@ use crate::{oom, run, start};
 pub use crate::run::{create as create_run, end_process};
 pub use walkfuzz_record::machine::machine;
 
+/// The exit code of a run that was asked for what cannot be.
+const USAGE: i32 = 2;
 /// The exit code of a run that its surroundings have spoilt.
 const ENVIRONMENT: i32 = 3;
 /// libFuzzer's exit status when a unit took too long (`-timeout_exitcode`, FuzzerFlags.def).
@@ -70,6 +72,10 @@ pub fn begin(settings: &Settings, arguments: &[String]) -> Result<Role, HarnessE
             None => run::end_process(0),
         },
         Side::Parent { code, .. } => {
+            let is_refused = matches!(code, USAGE | ENVIRONMENT) && given.is_none();
+            if is_refused && run::remove_unused(&folder) {
+                return Ok(Role::Done(code));
+            }
             finish(&book);
             if given.is_none()
                 && let Ok(summary) = summarise(&folder)

@@ -1,11 +1,12 @@
 //! Which walkers a session has: the code under test, and the oracle beside it.
 
+use std::path::Path;
+
 use walkfuzz_asgst::FrameWalk;
 use walkfuzz_record::Generation;
-use walkfuzz_triage::Signature;
 use walkfuzz_walkers::{
-    Explainer, FromFrame, Library, Methods, PluginPath, RemoteMode, RequestStackTrace, Walker,
-    frame_name,
+    Explainer, FromFrame, Library, Manner, Methods, PluginError, PluginPath, RemoteMode,
+    RequestStackTrace, Walker,
 };
 
 use crate::asgst;
@@ -24,7 +25,7 @@ pub(crate) const WALKER: &str = "WALKFUZZ_WALKER";
 const FROM_FRAME: &str = "frame:";
 
 /// Chooses who judges it.
-const ORACLE: &str = "WALKFUZZ_ORACLE";
+pub(crate) const ORACLE: &str = "WALKFUZZ_ORACLE";
 
 /// A walker that can be named.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,8 +40,8 @@ pub enum WalkerChoice {
     Request,
     /// ASGST, from sp, fp and pc: the JVM's own where it exports it, else walkfuzz's.
     Frame(FrameWalk),
-    /// The walker of a library.
-    Plugin(&'static PluginPath),
+    /// The walker of a library, on the walked thread or from another one.
+    Plugin(Manner, &'static PluginPath),
     /// The walker of a library, from sp, fp and pc.
     PluginFrame(&'static PluginPath),
 }
@@ -64,7 +65,9 @@ impl WalkerChoice {
         match self {
             WalkerChoice::Agct => "agct",
             WalkerChoice::Reference => "reference",
-            WalkerChoice::Plugin(_) => "plugin",
+            WalkerChoice::Plugin(Manner::Own, _) => "plugin",
+            WalkerChoice::Plugin(Manner::Held, _) => "plugin-remote",
+            WalkerChoice::Plugin(Manner::Running, _) => "plugin-remote-running",
             WalkerChoice::PluginFrame(_) => "plugin-frame",
             WalkerChoice::Frame(walk) => walk.name(),
             WalkerChoice::Remote(mode) => mode.name(),
@@ -76,7 +79,8 @@ impl WalkerChoice {
     #[must_use]
     pub fn setting(self) -> String {
         match self {
-            WalkerChoice::Plugin(path) => path.to_string(),
+            WalkerChoice::Plugin(Manner::Own, path) => path.to_string(),
+            WalkerChoice::Plugin(manner, path) => format!("{}{path}", manner.prefix()),
             WalkerChoice::PluginFrame(path) => format!("{FROM_FRAME}{path}"),
             own => own.name().to_owned(),
         }
@@ -91,20 +95,26 @@ impl WalkerChoice {
                 Some(path) => (path, true),
                 None => (name, false),
             };
-            let path = name.strip_prefix(PluginPath::PREFIX).unwrap_or(name);
+            let (manner, path) = Manner::of(name).unwrap_or((Manner::Own, name));
             let path: PluginPath = path.parse().ok().filter(|_| path.contains('/'))?;
             let path: &'static PluginPath = Box::leak(Box::new(path));
-            Some(match from_frame {
-                true => WalkerChoice::PluginFrame(path),
-                false => WalkerChoice::Plugin(path),
-            })
+            match (from_frame, manner) {
+                (false, _) => Some(WalkerChoice::Plugin(manner, path)),
+                (true, Manner::Own) => Some(WalkerChoice::PluginFrame(path)),
+                (true, Manner::Held | Manner::Running) => None,
+            }
         })
     }
 
     /// The names, for people.
     #[must_use]
     pub fn names() -> String {
-        names_of(|_| true)
+        format!(
+            "{}, with {FROM_FRAME} before it for its walks from frames, or {} or {} for those from another thread",
+            names_of(|_| true),
+            Manner::Held.prefix(),
+            Manner::Running.prefix(),
+        )
     }
 
     /// The names of those that can judge another one, for people.
@@ -118,8 +128,44 @@ impl WalkerChoice {
     pub fn can_judge(self) -> bool {
         matches!(
             self,
-            WalkerChoice::Agct | WalkerChoice::Reference | WalkerChoice::Plugin(_)
+            WalkerChoice::Agct | WalkerChoice::Reference | WalkerChoice::Plugin(Manner::Own, _)
         )
+    }
+
+    /// Whether both are one walker: a library is one, however its path is written and whether it is pinned.
+    #[must_use]
+    pub fn is_same(self, other: Self) -> bool {
+        match (self, other) {
+            (WalkerChoice::Plugin(a, first), WalkerChoice::Plugin(b, second)) => {
+                a == b && is_one_file(&first.path, &second.path)
+            }
+            (WalkerChoice::PluginFrame(first), WalkerChoice::PluginFrame(second)) => {
+                is_one_file(&first.path, &second.path)
+            }
+            (first, second) => first == second,
+        }
+    }
+
+    /// What records call the walker of a library, and the library, if it is in one.
+    ///
+    /// # Errors
+    /// Why the library cannot walk so.
+    pub(crate) fn named_library(self) -> Result<Option<(String, Library)>, PluginError> {
+        Ok(Some(match self {
+            WalkerChoice::Plugin(manner, path) => {
+                let library = Library::open(path)?;
+                (library.name_as(manner)?, library)
+            }
+            WalkerChoice::PluginFrame(path) => {
+                let library = Library::open(path)?;
+                (library.name_from_frame()?, library)
+            }
+            WalkerChoice::Agct
+            | WalkerChoice::Reference
+            | WalkerChoice::Remote(_)
+            | WalkerChoice::Request
+            | WalkerChoice::Frame(_) => return Ok(None),
+        }))
     }
 
     /// Whose codes it speaks.
@@ -129,12 +175,12 @@ impl WalkerChoice {
             WalkerChoice::Agct | WalkerChoice::Remote(_) => Generation::Agct,
             WalkerChoice::Request => Generation::RequestStackTrace,
             WalkerChoice::Reference => Generation::Reference,
-            WalkerChoice::Plugin(_) | WalkerChoice::PluginFrame(_) => Generation::Plugin,
+            WalkerChoice::Plugin(..) | WalkerChoice::PluginFrame(_) => Generation::Plugin,
             WalkerChoice::Frame(walk) => walk.generation(),
         }
     }
 
-    /// Makes it, for the JVM of this process.
+    /// Makes it, for the JVM of this process, if it walks its own thread.
     ///
     /// # Errors
     /// What the JVM's tables lack for it, by name, or why a library is refused.
@@ -142,27 +188,22 @@ impl WalkerChoice {
         Ok(match self {
             WalkerChoice::Agct => Box::new(subject.agct),
             WalkerChoice::Reference => Box::new(subject.world.reference()?),
-            WalkerChoice::Plugin(path) => {
+            WalkerChoice::Plugin(Manner::Own, path) => {
                 Box::new(plugin::load(path, &subject.jvm, &subject.world)?)
             }
             WalkerChoice::Frame(walk) => Box::new(asgst::walker(subject, walk)?),
             WalkerChoice::PluginFrame(path) => {
                 let plugin = plugin::load(path, &subject.jvm, &subject.world)?;
-                let name = plugin.name();
-                let walker = FromFrame::new(plugin).ok_or_else(|| HarnessError::Variable {
-                    name: WALKER,
-                    value: self.setting(),
-                    wanted: format!(
-                        "a library whose walker walks from frames: {name} has no walk_from_frame"
-                    ),
+                let walker = FromFrame::new(plugin).ok_or_else(|| PluginError::NoFrames {
+                    path: path.path.clone(),
                 })?;
                 Box::new(walker)
             }
             WalkerChoice::Request => Box::new(plugin::requester(&subject.jvm)?),
-            WalkerChoice::Remote(_) => {
+            WalkerChoice::Remote(_) | WalkerChoice::Plugin(Manner::Held | Manner::Running, _) => {
                 return Err(HarnessError::Variable {
                     name: WALKER,
-                    value: self.name().to_owned(),
+                    value: self.setting(),
                     wanted: "a walker that walks its own thread: there is no other one here"
                         .to_owned(),
                 });
@@ -178,12 +219,17 @@ fn names_of(wanted: impl Fn(WalkerChoice) -> bool) -> String {
         .map(WalkerChoice::name)
         .collect();
     format!(
-        "{} or a library, PATH/LIB.so or PATH/LIB.so@sha256:HEX, with {FROM_FRAME} before it for its walks from frames",
+        "{} or a library, PATH/LIB.so or PATH/LIB.so@sha256:HEX",
         own.join(", ")
     )
 }
 
-/// Says before anything is made for a session whether these can walk, as far as that is known without a JVM: libraries have walkers, and two walkers
+fn is_one_file(first: &Path, second: &Path) -> bool {
+    let real = |path: &Path| path.canonicalize().unwrap_or_else(|_| path.to_owned());
+    real(first) == real(second)
+}
+
+/// Says before anything is made for a session whether these can walk, as far as that is known without a JVM: libraries have walkers that walk so, and two walkers
 /// whose frames are compared both give method ids.
 ///
 /// # Errors
@@ -195,98 +241,26 @@ pub(crate) fn check(
     if let Some(oracle) = oracle.filter(|oracle| !oracle.can_judge()) {
         return Err(HarnessError::Variable {
             name: ORACLE,
-            value: oracle.name().to_owned(),
+            value: oracle.setting(),
             wanted: format!("{NO_ORACLE}, {}", WalkerChoice::judges()),
         });
     }
-    if oracle.is_some() && walker == WalkerChoice::Request {
+    if let Some(oracle) = oracle.filter(|_| walker == WalkerChoice::Request) {
         return Err(HarnessError::Variable {
             name: ORACLE,
-            value: oracle.map_or(NO_ORACLE, WalkerChoice::name).to_owned(),
+            value: oracle.setting(),
             wanted: format!("{NO_ORACLE}: {} gives no frames to judge", walker.name()),
         });
     }
     for choice in [Some(walker), oracle].into_iter().flatten() {
-        let (WalkerChoice::Plugin(path) | WalkerChoice::PluginFrame(path)) = choice else {
+        let Some((name, library)) = choice.named_library()? else {
             continue;
         };
-        let library = Library::open(path)?;
         if oracle.is_some() && library.methods() == Methods::Pcs {
-            return Err(HarnessError::GivesPcs {
-                walker: library.name().to_owned(),
-            });
+            return Err(HarnessError::GivesPcs { walker: name });
         }
     }
     Ok(())
-}
-
-/// The variables that make a session walk with what a signature speaks of. A library stays what the environment says: its walker's name does not lead to it.
-///
-/// # Errors
-/// The sentence that says which library must be set and is not.
-pub fn walkers_of(signature: &str) -> Result<Vec<(&'static str, String)>, String> {
-    let Ok(signature) = signature.parse::<Signature>() else {
-        return Ok(Vec::new());
-    };
-    let mut variables = Vec::new();
-    match WalkerChoice::from_name(&signature.walker) {
-        Some(walker) => variables.push((WALKER, walker.name().to_owned())),
-        None => is_at_hand(&signature.walker)?,
-    }
-    match signature.oracle() {
-        None => variables.push((ORACLE, NO_ORACLE.to_owned())),
-        Some(name) => match WalkerChoice::from_name(name) {
-            Some(oracle) => variables.push((ORACLE, oracle.name().to_owned())),
-            None => is_library_of(
-                name,
-                ORACLE,
-                "the oracle that judged it is",
-                std::env::var(ORACLE).ok(),
-            )?,
-        },
-    }
-    Ok(variables)
-}
-
-/// What must be set before somebody walks again with the walker of that name, if anything must: a library is not found by its walker's name.
-///
-/// # Errors
-/// The sentence that says so.
-pub fn is_at_hand(walker: &str) -> Result<(), String> {
-    if WalkerChoice::from_name(walker).is_some() {
-        return Ok(());
-    }
-    let set = std::env::var(WALKER).ok();
-    is_library_of(walker, WALKER, "it was found with the walker", set)
-}
-
-/// Whether a variable is `set` to a library whose walker has that name.
-fn is_library_of(
-    name: &str,
-    variable: &str,
-    role: &str,
-    set: Option<String>,
-) -> Result<(), String> {
-    let (path, from_frame) = match WalkerChoice::from_name(&set.unwrap_or_default()) {
-        Some(WalkerChoice::Plugin(path)) => (path, false),
-        Some(WalkerChoice::PluginFrame(path)) => (path, true),
-        _ => {
-            return Err(format!(
-                "{role} {name}, which is none of walkfuzz's own: set {variable} to the path of its library"
-            ));
-        }
-    };
-    let library = Library::open(path).map_err(|error| error.to_string())?;
-    let own = match from_frame {
-        true => frame_name(library.name()),
-        false => library.name().to_owned(),
-    };
-    if own == name {
-        return Ok(());
-    }
-    Err(format!(
-        "{role} {name}, and {variable} is the library of {own}: set it to the path of {name}'s"
-    ))
 }
 
 /// Whether these two are AsyncGetCallTrace and the reference walker, whose differences are known. A library that calls AsyncGetCallTrace is neither.
@@ -327,6 +301,8 @@ pub(crate) fn oracle(
 
 #[cfg(test)]
 mod tests {
+    use walkfuzz_walkers::check_name;
+
     use super::*;
 
     #[test]
@@ -339,44 +315,66 @@ mod tests {
             &format!("/a/lib.so@sha256:{pin}"),
         ] {
             let chosen = WalkerChoice::from_name(text);
-            assert!(matches!(chosen, Some(WalkerChoice::Plugin(_))), "{text}");
+            let own = matches!(chosen, Some(WalkerChoice::Plugin(Manner::Own, _)));
+            assert!(own, "{text}");
         }
-        for text in ["lib.so", "plugin:", "plugin:lib.so", "/a/lib.so@sha256:12"] {
+        for text in [
+            "frame:/a/lib.so",
+            "plugin-remote:/a/lib.so",
+            "plugin-remote-running:./lib.so",
+        ] {
+            let chosen = WalkerChoice::from_name(text).unwrap();
+            assert_eq!(chosen.setting(), text);
+            assert!(!chosen.can_judge());
+        }
+        for text in [
+            "lib.so",
+            "plugin:",
+            "plugin-remote:lib.so",
+            "plugin:lib.so",
+            "/a/lib.so@sha256:12",
+            "frame:plugin-remote:/a/lib.so",
+        ] {
             assert_eq!(WalkerChoice::from_name(text), None, "{text}");
         }
-        assert_eq!(is_at_hand("agct"), Ok(()));
-        let said = is_at_hand("mine").unwrap_err();
+    }
+
+    #[test]
+    fn no_library_has_the_name_of_a_walker_of_walkfuzz() {
+        for walker in WalkerChoice::ALL {
+            let said = check_name(walker.name()).unwrap_err();
+            assert!(said.contains("walkfuzz's own"), "{said}");
+        }
+    }
+
+    #[test]
+    fn only_what_can_judge_is_suggested_as_a_judge() {
+        let all = WalkerChoice::names();
         assert!(
-            said.contains("the walker mine") && said.contains("WALKFUZZ_WALKER"),
+            all.contains("frame:") && all.contains("plugin-remote:"),
+            "{all}"
+        );
+        let judges = WalkerChoice::judges();
+        assert!(
+            !judges.contains("frame") && !judges.contains("remote"),
+            "{judges}"
+        );
+        let oracle = WalkerChoice::from_name("frame:/a/lib.so");
+        let said = check(WalkerChoice::Agct, oracle).unwrap_err().to_string();
+        assert!(
+            said.starts_with("WALKFUZZ_ORACLE=frame:/a/lib.so means nothing: wanted none, agct, "),
             "{said}"
         );
     }
 
     #[test]
-    fn a_signature_says_who_walks_and_who_judges() {
-        let set = |signature: &str| {
-            walkers_of(signature)
-                .unwrap()
-                .into_iter()
-                .map(|(name, value)| format!("{name}={value}"))
-                .collect::<Vec<_>>()
-                .join(" ")
-        };
-        let wrong = "wrong-frames|other bci at frame 0|agct|a return address taken for an instruction, reference disagrees";
-        assert_eq!(set(wrong), "WALKFUZZ_WALKER=agct WALKFUZZ_ORACLE=reference");
-        assert_eq!(
-            set("wrong-frames|missing frame at frame 0|reference|agct disagrees"),
-            "WALKFUZZ_WALKER=reference WALKFUZZ_ORACLE=agct"
-        );
-        assert_eq!(
-            set("SIGSEGV|frame::sender|agct"),
-            "WALKFUZZ_WALKER=agct WALKFUZZ_ORACLE=none"
-        );
-        assert_eq!(set("no signature"), "");
-        let refused = |signature: &str| walkers_of(signature).unwrap_err();
-        let said = refused("SIGSEGV|frame::sender|mine");
-        assert!(said.contains("the walker mine") && said.contains("set WALKFUZZ_WALKER to"));
-        let said = refused("wrong-frames|missing frame at frame 0|agct|mine disagrees");
-        assert!(said.contains("judged it is mine") && said.contains("set WALKFUZZ_ORACLE to"));
+    fn a_pin_makes_no_other_walker() {
+        let named = |name: &str| WalkerChoice::from_name(name).unwrap();
+        let plain = named("/a/lib.so");
+        let pinned = named(&format!("/a/lib.so@sha256:{}", "ab".repeat(32)));
+        assert!(plain.is_same(pinned));
+        assert!(!plain.is_same(named("/b/lib.so")));
+        assert!(!plain.is_same(named("plugin-remote:/a/lib.so")));
+        assert!(!plain.is_same(WalkerChoice::Agct));
     }
 }

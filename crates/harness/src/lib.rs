@@ -7,6 +7,7 @@
 
 pub mod asgst;
 mod assemble;
+mod at_hand;
 pub mod blocks;
 pub mod campaign;
 pub mod capsules;
@@ -55,7 +56,8 @@ pub mod walks;
 mod watch;
 pub mod world;
 
-pub use chosen::{WalkerChoice, is_at_hand, walkers_of};
+pub use at_hand::{is_at_hand, walkers_of};
+pub use chosen::WalkerChoice;
 pub use counted::Counts;
 pub use error::HarnessError;
 pub use replay::quoted;

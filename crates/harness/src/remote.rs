@@ -9,9 +9,11 @@ use walkfuzz_context::WalkMode;
 use walkfuzz_engine::Live;
 use walkfuzz_jvm::Jvm;
 use walkfuzz_vmstructs::ThreadSearch;
-use walkfuzz_walkers::{Remote, RemoteFacts, RemoteMode, Walker};
+use walkfuzz_walkers::{Manner, PluginError, PluginPath, Remote, RemoteFacts, RemoteMode, Walker};
 
 use crate::error::HarnessError;
+use crate::plugin;
+use crate::start::Subject;
 use crate::world::World;
 
 /// The walker of a started JVM, and its thread.
@@ -38,10 +40,36 @@ pub(crate) fn walker(
     let facts = facts
         .ok_or_else(|| missing("no thread could be attached".to_owned()))?
         .map_err(|error| missing(error.to_string()))?;
-    world.walk_mode = match mode {
-        RemoteMode::Env | RemoteMode::Tid => WalkMode::OtherThreadBlocked,
-        RemoteMode::Running => WalkMode::OtherThreadRunning,
-    };
-    live.walk_from_outside()?;
+    go_outside(world, live, mode.holds())?;
     Ok(Box::new(Remote::new(facts, mode)))
+}
+
+/// The walker of a library, and its thread.
+///
+/// # Errors
+/// Why the library cannot walk here, or not from another thread.
+pub(crate) fn library(
+    subject: &mut Subject,
+    manner: Manner,
+    path: &PluginPath,
+) -> Result<Box<dyn Walker>, HarnessError> {
+    let plugin = plugin::load(path, &subject.jvm, &subject.world)?;
+    let walker = plugin.remote(manner).ok_or_else(|| PluginError::NoRemote {
+        path: path.path.clone(),
+    })?;
+    go_outside(
+        &mut subject.world,
+        &mut subject.live,
+        manner == Manner::Held,
+    )?;
+    Ok(Box::new(walker))
+}
+
+/// From now on another thread walks, while the walked one waits or runs on.
+fn go_outside(world: &mut World, live: &mut Live, holds: bool) -> Result<(), HarnessError> {
+    world.walk_mode = match holds {
+        true => WalkMode::OtherThreadBlocked,
+        false => WalkMode::OtherThreadRunning,
+    };
+    Ok(live.walk_from_outside()?)
 }

@@ -1,6 +1,7 @@
 //! The run folder of a session, and the facts that stand in it.
 
 use std::collections::BTreeMap;
+use std::{fs, io};
 
 use jiff::Timestamp;
 use walkfuzz_jvm::{Jvm, JvmOptions};
@@ -39,6 +40,21 @@ pub fn create(
             arguments,
         ),
     )?)
+}
+
+/// Removes the folder of a run that ended before it began, because its JVM or its walker was refused; whether it did. What holds a record, a crash log
+/// or a finding stays.
+pub(crate) fn remove_unused(folder: &RunFolder) -> bool {
+    let Ok(entries) = fs::read_dir(folder.path()) else {
+        return false;
+    };
+    let is_bare = |entry: io::Result<fs::DirEntry>| {
+        entry.is_ok_and(|entry| match entry.file_name().to_str() {
+            Some("run.json" | "processes.jsonl") => true,
+            _ => fs::read_dir(entry.path()).is_ok_and(|mut inside| inside.next().is_none()),
+        })
+    };
+    entries.into_iter().all(is_bare) && fs::remove_dir_all(folder.path()).is_ok()
 }
 
 /// The facts of a session with a running JVM.

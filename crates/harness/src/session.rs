@@ -24,7 +24,7 @@ use walkfuzz_coverage::{Domain, Feedback};
 use walkfuzz_engine::{Engine, Frozen, Request, Shared, Step};
 use walkfuzz_jvm::Jvm;
 use walkfuzz_record::{Counter, Lane, Recorder, RunFolder, WalkOutcome, WalkerId};
-use walkfuzz_walkers::{Agct, TraceBuffer, Walker};
+use walkfuzz_walkers::{Agct, Manner, TraceBuffer, Walker};
 
 use crate::blocks::Blocks;
 use crate::chosen::{self, WalkerChoice};
@@ -139,12 +139,15 @@ impl Session {
                 WalkerChoice::Remote(mode) => {
                     remote::walker(&subject.jvm, &mut subject.world, &mut subject.live, mode)
                 }
+                WalkerChoice::Plugin(manner @ (Manner::Held | Manner::Running), path) => {
+                    remote::library(subject, manner, path)
+                }
                 WalkerChoice::Agct
                 | WalkerChoice::Reference
                 | WalkerChoice::Request
                 | WalkerChoice::Frame(_)
                 | WalkerChoice::PluginFrame(_)
-                | WalkerChoice::Plugin(_) => choice.make(subject),
+                | WalkerChoice::Plugin(Manner::Own, _) => choice.make(subject),
             };
             walker.map(around)
         })
@@ -181,6 +184,7 @@ impl Session {
             mode
         };
         let options = start::jvm_options()?;
+        let is_own = run.is_none();
         let run = Arc::new(match run {
             Some(run) => {
                 chosen::check(settings.walker, settings.oracle)?;
@@ -189,7 +193,11 @@ impl Session {
             None => run::create(&settings, &options, arguments)?,
         });
         let mut subject = start::start(&settings, options, run.path())?;
-        let walker = walker(&mut subject)?;
+        let walker = walker(&mut subject).inspect_err(|_| {
+            if is_own {
+                run::remove_unused(&run);
+            }
+        })?;
         let oracle = settings
             .oracle
             .map(|oracle| chosen::oracle(oracle, &*walker, &subject))

@@ -80,7 +80,7 @@ pub const VARIABLES: [(&str, &str, &str); 17] = [
     (
         "WALKFUZZ_WALKER",
         "agct",
-        "the code under test: agct (AsyncGetCallTrace), reference (walkfuzz's own walker), agct-remote-env, agct-remote-tid, agct-remote-running (AsyncGetCallTrace from another thread), request-stack-trace (where a JVM offers it), asgst-iterator-frame, asgst-minimal-frame (ASGST from sp, fp and pc), or the path of a library with a walker, with frame: before it for its walks from frames",
+        "the code under test: agct (AsyncGetCallTrace), reference (walkfuzz's own walker), agct-remote-env, agct-remote-tid, agct-remote-running (AsyncGetCallTrace from another thread), request-stack-trace (where a JVM offers it), asgst-iterator-frame, asgst-minimal-frame (ASGST from sp, fp and pc), or the path of a library with a walker, with frame: before it for its walks from frames, or plugin-remote: or plugin-remote-running: for those from another thread",
     ),
     (
         "WALKFUZZ_ORACLE",
@@ -200,7 +200,9 @@ impl Settings {
         let under_test = walker("WALKFUZZ_WALKER", &value("WALKFUZZ_WALKER"), names.clone())?;
         let oracle = match value("WALKFUZZ_ORACLE").as_str() {
             NO_ORACLE => None,
-            name if WalkerChoice::from_name(name) == Some(under_test) => {
+            name if WalkerChoice::from_name(name)
+                .is_some_and(|named| named.is_same(under_test)) =>
+            {
                 return Err(HarnessError::Variable {
                     name: "WALKFUZZ_ORACLE",
                     value: name.to_owned(),

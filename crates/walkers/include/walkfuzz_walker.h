@@ -69,7 +69,7 @@ struct walkfuzz_facts {
 struct walkfuzz_walker {
     uint32_t abi;     /* WALKFUZZ_WALKER_ABI */
     uint32_t size;    /* sizeof(struct walkfuzz_walker) */
-    const char *name; /* stands in signatures: 1 to 31 of a-z 0-9 and '-', a letter first, none of walkfuzz's own walkers; at most 16 with walk_remote */
+    const char *name; /* stands in signatures: 1 to 31 of a-z 0-9 and '-', a letter first, none of walkfuzz's own walkers; at most 25 with walk_from_frame, 16 with walk_remote */
     const char *version;    /* for reports, at most 23 bytes; may be NULL */
     const char *generation; /* whose codes it speaks: NULL or "plugin" for its own, or walkfuzz's name of another table, such as "agct" */
     const struct walkfuzz_code *codes; /* its own codes, ended by a NULL name; may be NULL */

@@ -7,7 +7,7 @@ use crate::trace::TraceBuffer;
 use crate::walker::{Call, Methods, Start, ThreadHandle, Walker};
 
 /// What stands behind the name of a walker that walks from frames.
-const SUFFIX: &str = "-frame";
+pub(crate) const FRAME_SUFFIX: &str = "-frame";
 
 /// A walker whose walks all begin at the frame that the context's sp, fp and pc make; no other register reaches it.
 pub struct FromFrame<W> {
@@ -38,8 +38,8 @@ pub unsafe fn as_frame(start: Start) -> Start {
 
 /// The name of a walker as it walks from frames.
 #[must_use]
-pub fn frame_name(walker: &str) -> String {
-    format!("{walker}{SUFFIX}")
+pub(crate) fn frame_name(walker: &str) -> String {
+    format!("{walker}{FRAME_SUFFIX}")
 }
 
 impl<W: Walker> FromFrame<W> {

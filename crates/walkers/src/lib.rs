@@ -21,10 +21,12 @@ mod walker;
 
 pub use agct::Agct;
 pub use agreement::{Agreement, Voice, compare, contradiction};
-pub use from_frame::{FromFrame, as_frame, frame_name};
+pub use from_frame::{FromFrame, as_frame};
 pub use known::{Explainer, Referee, as_interrupted, behind_whole, known_difference};
 pub use plugin::abi as plugin_abi;
-pub use plugin::{Facts, Library, Manner, Plugin, PluginError, PluginPath, PluginRemote};
+pub use plugin::{
+    Facts, Library, Manner, Plugin, PluginError, PluginPath, PluginRemote, check_name,
+};
 pub use reference::{ReferenceWalker, trace_reference};
 pub use remote::{NoSuchThread, Remote, RemoteError, RemoteFacts, RemoteMode, agct_mark};
 pub use request::{ExtensionCall, NoRequestStackTrace, RequestStackTrace};

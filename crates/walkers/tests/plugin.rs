@@ -313,4 +313,9 @@ fn a_library_walks_other_threads_if_it_says_so() {
         &["has 17 bytes, and 16 is the most", "walk_remote"],
         2,
     );
+    refused(
+        &["-DNAME=\"twenty-six-letters-in-all-\""],
+        &["has 26 bytes, and 25 is the most", "walk_from_frame"],
+        2,
+    );
 }

@@ -11,6 +11,7 @@ use walkfuzz_harness::WalkerChoice;
 use walkfuzz_harness::compared::{Comparison, ThirdVoice};
 use walkfuzz_harness::quoted;
 use walkfuzz_record::{RunFacts, RunFolder};
+use walkfuzz_walkers::Manner;
 
 use crate::child::{environment, jvm_options, make_run, myself, output};
 use crate::cli::FailOn;
@@ -151,21 +152,23 @@ fn two_of(names: &[String]) -> Result<[WalkerChoice; 2], Failure> {
     let (first, second) = (choose(first)?, choose(second)?);
     for choice in [first, second] {
         let why = match choice {
-            WalkerChoice::Remote(_) => {
+            WalkerChoice::Remote(_) | WalkerChoice::Plugin(Manner::Held | Manner::Running, _) => {
                 "walks threads from another one, and here each thread walks itself"
             }
             WalkerChoice::Request => "leaves the walk to the JVM, and here frames are compared",
             WalkerChoice::Frame(_) | WalkerChoice::PluginFrame(_) => {
                 "begins at a frame, and here walks begin at a context"
             }
-            WalkerChoice::Agct | WalkerChoice::Reference | WalkerChoice::Plugin(_) => continue,
+            WalkerChoice::Agct | WalkerChoice::Reference | WalkerChoice::Plugin(Manner::Own, _) => {
+                continue;
+            }
         };
         return Err(Failure::usage(format_args!(
             "--walkers names {}, which {why}: say --walkers agct,reference",
-            choice.name()
+            choice.setting()
         )));
     }
-    if first == second {
+    if first.is_same(second) {
         return Err(Failure::usage(format_args!(
             "--walkers names {} twice: a walker always agrees with itself",
             first.setting()
@@ -223,15 +226,19 @@ mod tests {
         assert_eq!(chosen, [WalkerChoice::Reference, WalkerChoice::Agct]);
         assert!(refused("agct").contains("names 1 walkers"));
         assert!(refused("agct,agct").contains("agct twice"));
+        let pinned = format!("/a/lib.so,plugin:/a/lib.so@sha256:{}", "ab".repeat(32));
+        assert!(refused(&pinned).contains("/a/lib.so twice"));
         for (walkers, name) in [
             ("agct,agct-remote-running", "agct-remote-running"),
             ("agct-remote-tid,agct", "agct-remote-tid"),
             ("agct,request-stack-trace", "request-stack-trace"),
+            ("agct,frame:/a/lib.so", "frame:/a/lib.so"),
+            ("plugin-remote:/a/lib.so,agct", "plugin-remote:/a/lib.so"),
         ] {
             let said = refused(walkers);
             let names = said.contains(&format!("--walkers names {name}, which "));
             assert!(names && !said.contains("WALKFUZZ_"), "{said}");
         }
-        assert!(refused("agct,jfr").contains("there is agct, reference, "));
+        assert!(refused("agct,jfr").contains("there is agct, reference or a library"));
     }
 }

@@ -127,6 +127,13 @@ const CASES: &[Case] = &[
         .with("WALKFUZZ_ORACLE", "reference"),
     Case::new("example_in_c", plugins::example_in_c),
     Case::new("example_from_frame", plugins::example_from_frame).once(),
+    Case::new(
+        "example_by_another_thread",
+        plugins::example_by_another_thread,
+    )
+    .once(),
+    Case::new("example_from_outside", plugins::example_from_outside),
+    Case::new("refused_before", plugins::refused_before).once(),
     Case::new("example_in_rust", plugins::example_in_rust),
     Case::new("killed_between_walks", processes::killed_between_walks).once(),
 ];

@@ -213,6 +213,68 @@ pub(crate) fn example_from_frame() {
     example(&session, &summary, "c-frame-pointers-frame");
 }
 
+/// From another thread, while the walked one waits: frames of every held context.
+pub(crate) fn example_by_another_thread() {
+    let (session, summary) = from_another_thread("plugin-remote:");
+    example(&session, &summary, "c-frame-pointers-remote");
+}
+
+/// From another thread, while the walked one runs on, too.
+pub(crate) fn example_from_outside() {
+    let (session, summary) = from_another_thread("plugin-remote-running:");
+    let facts = session.run_folder().facts().unwrap();
+    assert_eq!(facts.walkers[0].name, "c-frame-pointers-remote-running");
+    println!(
+        "note: {} walks, {:?}, {} findings",
+        summary.walks,
+        summary.controls,
+        findings(&session).len()
+    );
+    assert!(summary.controls.k >= 40, "{summary:?}");
+    assert!(findings(&session).is_empty(), "{:#?}", findings(&session));
+}
+
+fn from_another_thread(prefix: &str) -> (Session, Summary) {
+    const INPUTS: u64 = 300;
+    let source = "c-frame-pointers/frame_pointers.c";
+    let library = library("frame_pointers", source, &[]);
+    let mut session = session(Path::new(&format!("{prefix}{}", library.display())));
+    for seed in 0..INPUTS {
+        session.run_input(&blind(seed).to_bytes()).unwrap();
+    }
+    let tasks = std::fs::read_dir("/proc/self/task").unwrap();
+    let names = tasks.map(|task| std::fs::read_to_string(task.unwrap().path().join("comm")));
+    let hands = names.filter(|name| name.as_ref().is_ok_and(|name| name == "walkfuzz-hand\n"));
+    assert_eq!(hands.count(), 1);
+    let summary = finished(&mut session);
+    assert!(summary.perturbed_walks > 2 * INPUTS, "{summary:?}");
+    (session, summary)
+}
+
+/// A library is refused before there is a run, where it cannot walk as it shall.
+pub(crate) fn refused_before() {
+    for (prefix, lacks) in [
+        ("frame:", "walk_from_frame"),
+        ("plugin-remote:", "walk_remote"),
+    ] {
+        let library = library("mutant", "mutants/mutants.c", &[]);
+        let folder = library.parent().unwrap();
+        let before = std::fs::read_dir(folder).unwrap().count();
+        // SAFETY: no thread has been started in this process.
+        unsafe { std::env::set_var("WALKFUZZ_WALKER", format!("{prefix}{}", library.display())) };
+        let refused = Session::start(Mode::Survey, &["live".to_owned()], None);
+        let error = refused.err().expect("a walker that cannot walk so");
+        assert!(
+            error.to_string().contains(&format!("has no {lacks}")),
+            "{error}"
+        );
+        assert_eq!(error.exit_code(), 2);
+        let after = std::fs::read_dir(folder).unwrap().count();
+        assert!(before > 0 && after == before, "{before} and {after} files");
+        println!("note: {error}");
+    }
+}
+
 /// Framehop, which cargo builds beside this test.
 pub(crate) fn example_in_rust() {
     // Named here, so that it is built.

@@ -172,6 +172,8 @@ pub(crate) fn no_requests() {
         "this JVM offers no RequestStackTrace: the walker request-stack-trace has nothing to ask"
     );
     assert_eq!(error.exit_code(), 3);
+    let runs = std::fs::read_dir(std::env::var("WALKFUZZ_RUNS").unwrap()).unwrap();
+    assert_eq!(runs.count(), 0, "a folder of a run that never was");
     println!("note: {error}");
 }
 

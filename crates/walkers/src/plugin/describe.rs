@@ -10,6 +10,8 @@ use walkfuzz_record::{Code, Generation};
 use super::abi::{ABI, METHOD_ID, METHOD_PC, RawWalker};
 use super::error::PluginError;
 use super::load::Library;
+use super::remote::Manner;
+use crate::from_frame::FRAME_SUFFIX;
 use crate::request::RequestStackTrace;
 use crate::walker::Methods;
 
@@ -25,8 +27,6 @@ const TAKEN: [&str; 7] = [
 ];
 /// As many bytes as a record keeps of a name, less its end.
 const LONGEST_NAME: usize = 31;
-/// What a record puts behind the name of a walker that walks from outside, at most.
-const LONGEST_MANNER: usize = "-remote-running".len();
 /// As many bytes as a record keeps of a version, less its end.
 const LONGEST_VERSION: usize = 23;
 /// As many bytes as the header allows for a code's name.
@@ -73,7 +73,10 @@ pub(super) fn describe(path: &Path, raw: *const RawWalker) -> Result<Library, Pl
     let name = name.ok_or_else(|| wrong("it has no name".to_owned()))?;
     check_name(&name).map_err(wrong)?;
     if raw.walk_remote.is_some() {
-        check_remote_name(&name).map_err(wrong)?;
+        check_room(&name, "walk_remote", Manner::Running.suffix()).map_err(wrong)?;
+    }
+    if raw.walk_from_frame.is_some() {
+        check_room(&name, "walk_from_frame", FRAME_SUFFIX).map_err(wrong)?;
     }
     let version = version.unwrap_or_default();
     check_version(&version).map_err(wrong)?;
@@ -111,7 +114,11 @@ pub(super) fn describe(path: &Path, raw: *const RawWalker) -> Result<Library, Pl
     })
 }
 
-fn check_name(name: &str) -> Result<(), String> {
+/// Whether a library's walker may be called so.
+///
+/// # Errors
+/// Why not.
+pub fn check_name(name: &str) -> Result<(), String> {
     let letters = |byte: u8| matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-');
     let good = (1..=LONGEST_NAME).contains(&name.len())
         && name.bytes().all(letters)
@@ -133,12 +140,13 @@ fn check_name(name: &str) -> Result<(), String> {
     }
 }
 
-fn check_remote_name(name: &str) -> Result<(), String> {
-    let most = LONGEST_NAME - LONGEST_MANNER;
+/// Whether records have room for what they put behind the name of a walker that has that function.
+fn check_room(name: &str, function: &str, suffix: &str) -> Result<(), String> {
+    let most = LONGEST_NAME - suffix.len();
     match name.len() <= most {
         true => Ok(()),
         false => Err(format!(
-            "the name {name:?} has {} bytes, and {most} is the most where there is a walk_remote, because records put -remote-running behind it",
+            "the name {name:?} has {} bytes, and {most} is the most where there is a {function}, because records put {suffix} behind it",
             name.len()
         )),
     }

@@ -15,6 +15,9 @@ pub enum PluginError {
         /// What the kernel says.
         reason: String,
     },
+    /// Where a path should stand there is none.
+    #[error("no library is named: write its path, as in plugin:/PATH/LIB.so")]
+    NoPath,
     /// `@sha256:` is followed by something else than 64 digits.
     #[error("{given} is no SHA-256: write PATH@sha256: and 64 hexadecimal digits")]
     Pin {
@@ -69,6 +72,12 @@ pub enum PluginError {
         /// The path.
         path: PathBuf,
     },
+    /// It cannot walk from sp, fp and pc.
+    #[error("{path} has no walk_from_frame, and cannot walk from frames: use plugin:PATH")]
+    NoFrames {
+        /// The path.
+        path: PathBuf,
+    },
     /// `init` said no.
     #[error("the walker {path} does not want to walk this JVM: its init answered {answer}")]
     Unwilling {
@@ -114,6 +123,7 @@ impl PluginError {
         match self {
             PluginError::NoTrial { .. } => 3,
             PluginError::File { .. }
+            | PluginError::NoPath
             | PluginError::Pin { .. }
             | PluginError::Checksum { .. }
             | PluginError::NoLibrary { .. }
@@ -121,6 +131,7 @@ impl PluginError {
             | PluginError::OtherAbi { .. }
             | PluginError::Description { .. }
             | PluginError::NoRemote { .. }
+            | PluginError::NoFrames { .. }
             | PluginError::Unwilling { .. }
             | PluginError::Died { .. }
             | PluginError::Hung { .. } => 2,

@@ -17,6 +17,7 @@ use super::describe::{describe, text};
 use super::error::PluginError;
 use super::trial::{self, Ended, Step};
 use super::{Facts, Plugin, imports};
+use crate::from_frame::frame_name;
 use crate::walker::Methods;
 
 /// A library, and which file it must be: `PATH` or `PATH@sha256:HEX`.
@@ -37,9 +38,16 @@ impl FromStr for PluginPath {
     type Err = PluginError;
 
     fn from_str(text: &str) -> Result<Self, PluginError> {
-        let Some((path, digits)) = text.rsplit_once("@sha256:") else {
+        let (path, digits) = match text.rsplit_once("@sha256:") {
+            Some((path, digits)) => (path, Some(digits)),
+            None => (text, None),
+        };
+        if path.is_empty() {
+            return Err(PluginError::NoPath);
+        }
+        let Some(digits) = digits else {
             return Ok(Self {
-                path: text.into(),
+                path: path.into(),
                 sha256: None,
             });
         };
@@ -97,6 +105,19 @@ impl Library {
     #[must_use]
     pub fn name(&self) -> &str {
         &self.name
+    }
+
+    /// What records call the walker as it walks from frames.
+    ///
+    /// # Errors
+    /// The library cannot walk so.
+    pub fn name_from_frame(&self) -> Result<String, PluginError> {
+        match self.raw.walk_from_frame {
+            Some(_) => Ok(frame_name(&self.name)),
+            None => Err(PluginError::NoFrames {
+                path: self.path.clone(),
+            }),
+        }
     }
 
     /// The walker's version; may be empty.
@@ -274,5 +295,8 @@ mod tests {
             .unwrap_err()
             .to_string();
         assert!(said.starts_with("12 is no SHA-256"), "{said}");
+        for empty in ["", &format!("@sha256:{digits}")] {
+            assert_eq!(empty.parse::<PluginPath>(), Err(PluginError::NoPath));
+        }
     }
 }

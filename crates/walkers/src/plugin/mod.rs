@@ -21,6 +21,7 @@ use crate::trace::{Frame, TraceBuffer};
 use crate::walker::{Call, Methods, Start, ThreadHandle, WalkFunction, Walker};
 use abi::{RawFacts, RawThread, RawWalker};
 
+pub use describe::check_name;
 pub use error::PluginError;
 pub use load::{Library, PluginPath};
 pub use remote::{Manner, PluginRemote};

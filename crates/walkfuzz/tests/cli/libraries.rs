@@ -107,6 +107,7 @@ fn what_cannot_walk_or_judge_is_refused_without_a_run_folder() {
     let (libraries, runs) = (folder(), folder());
     let ids = around_agct(libraries.path()).display().to_string();
     let pcs = frame_pointers(libraries.path()).display().to_string();
+    let [from_frame, from_outside] = ["frame:", "plugin-remote:"].map(|how| format!("{how}{ids}"));
     let absent = "cannot read the walker /nowhere/lib.so";
     let gives_pcs = "the walker c-frame-pointers gives pcs and no method ids";
     for (second, sentence) in [("/nowhere/lib.so", absent), (&pcs, gives_pcs)] {
@@ -125,6 +126,9 @@ fn what_cannot_walk_or_judge_is_refused_without_a_run_folder() {
         (&pcs, "agct", gives_pcs),
         ("agct", &pcs, gives_pcs),
         (&ids, &ids, "wanted another walker than the one under test"),
+        (&from_frame, "none", "has no walk_from_frame"),
+        (&from_outside, "none", "has no walk_remote"),
+        ("agct", &from_frame, "wanted none, agct, reference or a lib"),
     ] {
         let mut command = walking(&step, &jdk.home, runs.path());
         command
