@@ -105,9 +105,5 @@ pub fn compare_capsule(capsule: &Capsule) -> Result<ComparedCapsule, CompareFile
 /// Whose codes the walker of a capsule speaks: its name is all that a capsule knows of it.
 #[must_use]
 pub fn generation_of(walker: &str) -> Generation {
-    if walker == WalkerChoice::Agct.name() {
-        Generation::Agct
-    } else {
-        Generation::Plugin
-    }
+    WalkerChoice::from_name(walker).map_or(Generation::Plugin, WalkerChoice::generation)
 }

@@ -107,9 +107,13 @@ fn events(summary: &Summary) -> String {
 /// What an oracle said; absent where nobody asked one.
 fn oracle(summary: &Summary) -> Option<String> {
     let oracle = &summary.oracle;
+    let known = match oracle.known {
+        0 => String::new(),
+        known => format!(" its own known mistakes {},", count(known)),
+    };
     (oracle.compared != 0).then(|| {
         format!(
-            "oracle    {} compared: agree {}, cut short {}, unproven {}, wrong {}",
+            "oracle    {} compared: agree {}, cut short {}, unproven {},{known} wrong {}",
             count(oracle.compared),
             percent(oracle.agreed, oracle.compared),
             count(oracle.prefixes),
