@@ -17,8 +17,10 @@ use crate::recording;
 const STEPS: u32 = 64;
 /// Perturbed walks at each sample, in mode `perturbed`.
 const PERTURBED: u32 = 16;
-/// walkfuzz's own walker.
-const REFERENCE: &str = "reference";
+/// walkfuzz's own walkers, which read with loads whose faults the guard resumes.
+const RESUMED: [&str; 3] = ["reference", "asgst-iterator", "asgst-jep435"];
+/// ASGST's safepoint queue.
+const QUEUE: &str = "asgst-queue";
 /// The walker's name in cells that nobody samples: what the sampled ones are compared with.
 pub const NO_WALKER: &str = "none";
 /// The folder for temporary files in a cell's.
@@ -67,11 +69,16 @@ pub fn check(cell: &Cell) -> Result<(), String> {
             cell.walker
         ));
     }
-    if cell.walker == REFERENCE && cell.mode == "bare" {
-        return Err(
-            "the reference walker reads with loads whose faults the guard resumes: not mode bare"
-                .to_owned(),
-        );
+    if cell.walker == QUEUE && !matches!(cell.mode.as_str(), "guarded" | "churn") {
+        return Err(format!(
+            "{QUEUE} completes untouched samples under crash protection: mode guarded or churn"
+        ));
+    }
+    if RESUMED.contains(&cell.walker.as_str()) && cell.mode == "bare" {
+        return Err(format!(
+            "{} reads with loads whose faults the guard resumes: not mode bare",
+            cell.walker
+        ));
     }
     let Some((walker, event, _, oldest)) = recording::WALKERS
         .into_iter()
@@ -329,15 +336,29 @@ mod tests {
     }
 
     #[test]
-    fn the_reference_walker_goes_with_protection_alone() {
+    fn queues_go_with_untouched_samples_alone() {
         let says = |mode: &str| {
-            let values = format!("17 g1 default reference {mode} queens none timer 1ms");
+            let values = format!("17 g1 default asgst-queue {mode} queens none timer 1ms");
             check(&cell(&values))
         };
-        for mode in ["guarded", "stepped", "churn", "perturbed"] {
-            assert_eq!(says(mode), Ok(()));
+        assert_eq!((says("guarded"), says("churn")), (Ok(()), Ok(())));
+        for mode in ["bare", "stepped", "perturbed"] {
+            assert!(says(mode).unwrap_err().contains("mode guarded or churn"));
         }
-        assert!(says("bare").unwrap_err().contains("not mode bare"));
+    }
+
+    #[test]
+    fn our_walkers_go_with_protection_alone() {
+        for walker in RESUMED {
+            let says = |mode: &str| {
+                let values = format!("17 g1 default {walker} {mode} queens none timer 1ms");
+                check(&cell(&values))
+            };
+            for mode in ["guarded", "stepped", "churn", "perturbed"] {
+                assert_eq!(says(mode), Ok(()));
+            }
+            assert!(says("bare").unwrap_err().contains("not mode bare"));
+        }
     }
 
     #[test]

@@ -5,8 +5,11 @@
 use walkfuzz_record::{Generation, WalkerInfo};
 use walkfuzz_walkers::{Library, Manner, PluginError, PluginPath, RemoteMode, RequestStackTrace};
 
+use crate::asgst::AsgstWalk;
+use crate::queue::ENQUEUE;
+
 /// The walkers, as messages name them.
-pub(crate) const WALKERS: &str = "agct, reference, agct-remote-env, agct-remote-tid, agct-remote-running, request-stack-trace, plugin:PATH, plugin-remote:PATH or plugin-remote-running:PATH";
+pub(crate) const WALKERS: &str = "agct, reference, asgst-iterator, asgst-jep435, asgst-queue, agct-remote-env, agct-remote-tid, agct-remote-running, request-stack-trace, plugin:PATH, plugin-remote:PATH or plugin-remote-running:PATH";
 
 /// See the module.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -15,6 +18,8 @@ pub enum WalkerChoice {
     Agct,
     /// walkfuzz's own walker in the handler.
     Reference,
+    /// walkfuzz's own ASGST functions in the handler.
+    Asgst(AsgstWalk),
     /// AsyncGetCallTrace from another thread.
     Remote(RemoteMode),
     /// JVMTI's extension function RequestStackTrace.
@@ -38,21 +43,37 @@ impl WalkerChoice {
                     let path = path.parse()?;
                     Some(WalkerChoice::Plugin(manner, Box::leak(Box::new(path))))
                 }
-                None => RemoteMode::from_name(name).map(WalkerChoice::Remote),
+                None => RemoteMode::from_name(name)
+                    .map(WalkerChoice::Remote)
+                    .or_else(|| AsgstWalk::from_name(name).map(WalkerChoice::Asgst)),
             },
         })
     }
 
-    /// What messages call it, if it walks threads from another one.
-    pub(crate) fn remote(self) -> Option<&'static str> {
+    /// What messages call it, if it goes with untouched samples under crash protection alone.
+    pub(crate) fn plain_alone(self) -> Option<&'static str> {
         match self {
             WalkerChoice::Remote(mode) => Some(mode.name()),
+            WalkerChoice::Asgst(AsgstWalk::Queue) => Some(AsgstWalk::Queue.name()),
             WalkerChoice::Plugin(Manner::Held, _) => Some("plugin-remote"),
             WalkerChoice::Plugin(Manner::Running, _) => Some("plugin-remote-running"),
             WalkerChoice::Plugin(Manner::Own, _)
             | WalkerChoice::Agct
             | WalkerChoice::Reference
+            | WalkerChoice::Asgst(_)
             | WalkerChoice::Request => None,
+        }
+    }
+
+    /// What it is called, if it reads with loads whose faults the guard resumes.
+    pub(crate) fn resumed(self) -> Option<&'static str> {
+        match self {
+            WalkerChoice::Reference => Some("reference"),
+            WalkerChoice::Asgst(walk) => Some(walk.name()),
+            WalkerChoice::Agct
+            | WalkerChoice::Remote(_)
+            | WalkerChoice::Request
+            | WalkerChoice::Plugin(..) => None,
         }
     }
 
@@ -62,6 +83,7 @@ impl WalkerChoice {
             WalkerChoice::Plugin(_, path) => Library::open(path).map(Some),
             WalkerChoice::Agct
             | WalkerChoice::Reference
+            | WalkerChoice::Asgst(_)
             | WalkerChoice::Remote(_)
             | WalkerChoice::Request => Ok(None),
         }
@@ -100,7 +122,12 @@ impl WalkerChoice {
             }
             WalkerChoice::Agct => vec![agct],
             WalkerChoice::Reference => vec![walker("reference", Generation::Reference)],
-            // The second one is what handlers walk with.
+            // The second one is what handlers do, here and below.
+            WalkerChoice::Asgst(AsgstWalk::Queue) => vec![
+                walker(AsgstWalk::Queue.name(), Generation::AsgstIterator),
+                walker(ENQUEUE, Generation::AsgstIterator),
+            ],
+            WalkerChoice::Asgst(walk) => vec![walker(walk.name(), walk.generation())],
             WalkerChoice::Remote(mode) => vec![walker(mode.name(), Generation::Agct), agct],
             WalkerChoice::Request => {
                 vec![walker(

@@ -62,6 +62,9 @@ pub(crate) fn add(running: &mut Option<Running>, who: Identity) {
     if let Some(known) = threads::find(who.key) {
         // Met before it could say so itself; or it took the place of one that ended unseen.
         known.identify(who);
+        if let Some(running) = running {
+            running.sampler.open_queue(known);
+        }
         return;
     }
     // Threads are known also while nothing is sampled, for what comes later.
@@ -74,6 +77,7 @@ pub(crate) fn add(running: &mut Option<Running>, who: Identity) {
         return;
     };
     running.ended.threads += 1;
+    running.sampler.open_queue(thread);
     thread
         .cpu_base
         .store(clock::cpu_nanoseconds(who.tid).unwrap_or(0), Relaxed);
@@ -97,6 +101,9 @@ pub(crate) fn remove_current() {
         // Only now no handler adds to them any more; the place is nobody's before the lock is free.
         let ended = running.sums(thread);
         running.ended.add(&ended);
+        if let Some(queue) = &running.sampler.queue {
+            queue.thread_ended(thread);
+        }
     }
     drop(running);
     remote::await_end_of(thread);
@@ -115,6 +122,7 @@ pub(crate) fn begin(sampler: &'static Sampler) {
     };
     for thread in threads::all() {
         running.ended.threads += 1;
+        sampler.open_queue(thread);
         thread.forget_counts();
         let now = clock::cpu_nanoseconds(thread.tid.load(Relaxed));
         thread.cpu_base.store(now.unwrap_or(0), Relaxed);
@@ -136,6 +144,9 @@ pub(crate) fn end() -> bool {
         running.account(thread);
     }
     Sampler::retire();
+    if let Some(queue) = &running.sampler.queue {
+        threads::all().for_each(|thread| queue.close(thread));
+    }
     drop(control);
     let sampler = running.sampler;
     if let Some(remote) = &sampler.remote {
@@ -277,6 +288,9 @@ impl Running {
         self.stop_clocks(thread);
         let ended = self.sums(thread);
         self.ended.add(&ended);
+        if let Some(queue) = &self.sampler.queue {
+            queue.thread_ended(thread);
+        }
         threads::remove(thread);
     }
 

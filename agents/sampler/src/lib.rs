@@ -12,12 +12,14 @@
 //! - JVMTI's events tell which threads there are (`threads`) and make method ids, without which AsyncGetCallTrace gives no frames;
 //! - clocks (`clock`) send signals, whose handler (`signals`) walks (`sampler`), under crash protection (`protect`) or bare;
 //! - where walks are made from outside (`remote`), the handler waits for them, or lets them run after it;
+//! - where samples are completed at safepoints (`queue`), the handler only puts them into a queue;
 //! - the first fault at each place becomes a capsule (`capsules`), of copies that the handler made;
 //! - the keeper (`keeper`) stops the clocks of threads that wait, accounts for CPU time, makes clocks anew.
 //!
 //! Not here: what the numbers mean, and what is run. The library stays loaded for ever (`-z nodelete`).
 
 mod arch;
+mod asgst;
 mod capsules;
 mod chosen;
 mod clock;
@@ -28,12 +30,15 @@ mod lifecycle;
 mod options;
 mod planted;
 mod protect;
+mod queue;
 #[cfg(test)]
 mod quiet_tests;
+mod refusal;
 mod remote;
 mod sampler;
 mod sampling;
 mod signals;
+mod spread;
 mod summary;
 mod threads;
 mod timing;
@@ -42,6 +47,7 @@ use std::ffi::{CStr, c_char, c_void};
 
 use jvmti_bindings::sys::jni::JavaVM;
 
+pub use asgst::AsgstWalk;
 pub use chosen::WalkerChoice;
 pub use clock::{Clock, kernel_tick_hz};
 pub use options::{Choice, OptionError, Options, Plant, Wanted};
@@ -90,7 +96,7 @@ unsafe fn text(options: *const c_char) -> String {
         .into_owned()
 }
 
-fn answer(result: Result<(), lifecycle::Refusal>) -> i32 {
+fn answer(result: Result<(), refusal::Refusal>) -> i32 {
     match result {
         Ok(()) => JNI_OK,
         Err(refusal) => {

@@ -13,69 +13,29 @@ use jvmti_bindings::sys::jvmti::{
     JVMTI_EVENT_THREAD_START, JVMTI_EVENT_VM_DEATH, JVMTI_EVENT_VM_INIT, jvmtiEnv,
     jvmtiEventCallbacks,
 };
-use walkfuzz_guard::{Guard, GuardError, GuardOptions, wiped_in_copies};
+use walkfuzz_guard::{Guard, GuardOptions, wiped_in_copies};
 use walkfuzz_jvm::check::inspect;
-use walkfuzz_jvm::{
-    HostError, HostJvm, JvmError, Jvmti, Libjvm, WalkersError, java_thread_of, library_facts,
-};
-use walkfuzz_record::{RecordError, Recorder, code_names};
+use walkfuzz_jvm::{HostError, HostJvm, Jvmti, Libjvm, java_thread_of, library_facts};
+use walkfuzz_record::{Recorder, code_names};
 use walkfuzz_symbols::Modules;
 use walkfuzz_vmstructs::{LiveMemory, Perturber, ThreadSearch, java_threads};
-use walkfuzz_walkers::{
-    Agct, Library, Manner, PluginError, ReferenceError, ReferenceWalker, RemoteError, RemoteFacts,
-};
+use walkfuzz_walkers::{Agct, Library, Manner, ReferenceWalker, RemoteFacts};
 
+use crate::asgst::{self, AsgstWalk};
 use crate::capsules::{self, Surroundings};
 use crate::chosen::WalkerChoice;
 use crate::clock::{self, Clock};
 use crate::control;
 use crate::keeper;
-use crate::options::{OptionError, Options, Wanted};
+use crate::options::{Options, Wanted};
 use crate::planted::Planted;
+use crate::queue::QueueSampling;
+use crate::refusal::Refusal;
 use crate::remote::{self, Outside, RemoteSampling};
 use crate::sampler::Sampler;
 use crate::sampling::Sampling;
-use crate::signals::{self, SignalError};
+use crate::signals;
 use crate::threads::{self, Identity};
-
-/// Why there is no sampling.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum Refusal {
-    #[error(transparent)]
-    Options(#[from] OptionError),
-    #[error("stop means something only to a JVM that is sampled")]
-    NothingToStop,
-    #[error("this JVM is sampled already; stop that first")]
-    Already,
-    #[error(transparent)]
-    Vm(#[from] HostError),
-    #[error(transparent)]
-    Jvm(#[from] JvmError),
-    #[error(transparent)]
-    Record(#[from] RecordError),
-    #[error(transparent)]
-    Signal(#[from] SignalError),
-    #[error("perf events cannot be had: {0}; see /proc/sys/kernel/perf_event_paranoid")]
-    Perf(std::io::Error),
-    #[error("ITIMER_PROF is in use already: another profiler is at work")]
-    Itimer,
-    #[error("cannot set up crash protection: {0}")]
-    Guard(#[from] GuardError),
-    #[error("single steps cannot be had on this architecture")]
-    CannotStep,
-    #[error("cannot get a page of memory or a thread: {0}")]
-    System(#[from] std::io::Error),
-    #[error("this JVM does not say which thread is which")]
-    NoIdentity,
-    #[error(transparent)]
-    Remote(#[from] RemoteError),
-    #[error("the reference walker cannot walk this JVM: {0}")]
-    Reference(#[from] ReferenceError),
-    #[error(transparent)]
-    Walkers(#[from] WalkersError),
-    #[error(transparent)]
-    Plugin(#[from] PluginError),
-}
 
 /// What was made before the JVM has started.
 struct Prepared {
@@ -251,6 +211,11 @@ unsafe fn go(jvmti: Jvmti, env: *mut JNIEnv, prepared: Prepared) -> Result<(), R
             let walker = ReferenceWalker::attach(&vm.hotspot, &symbol, env_offset)?;
             Sampling::Other(Box::leak(Box::new(walker)))
         }
+        (_, WalkerChoice::Asgst(walk), _) => {
+            // SAFETY: the calling thread's.
+            unsafe { asgst::publish(walk, &vm, jvmti, env)? };
+            Sampling::Other(walk.walker())
+        }
         (_, _, Some(library)) => {
             let feature = vm.hotspot.version().feature;
             let mut java_vm: *mut JavaVM = std::ptr::null_mut();
@@ -280,6 +245,7 @@ unsafe fn go(jvmti: Jvmti, env: *mut JNIEnv, prepared: Prepared) -> Result<(), R
     }
     let remote =
         from_outside.map(|outside| RemoteSampling::new(outside, prepared.recorder.tick_hz()));
+    let queue = (options.walker == WalkerChoice::Asgst(AsgstWalk::Queue)).then(QueueSampling::new);
     let perturber = (options.perturb > 0).then(|| Perturber::new(options.seed));
     let sampler = Sampler::new(
         options,
@@ -289,7 +255,8 @@ unsafe fn go(jvmti: Jvmti, env: *mut JNIEnv, prepared: Prepared) -> Result<(), R
         wiped_in_copies()?,
         perturber,
         remote,
-    );
+    )
+    .with_queue(queue);
     if guarded {
         capsules::prepare();
     }

@@ -107,14 +107,12 @@ pub enum OptionError {
     /// A key that must be there is missing.
     #[error("record=PATH is missing: there is nowhere to write to")]
     NoRecord,
-    /// A walker that walks from outside cannot do this.
+    /// A walker that needs a thread of the JVM to go on as it would cannot do this.
     #[error("walker={0} goes with guard=on and untouched samples alone: leave out {1}")]
     Unfit(&'static str, &'static str),
-    /// Nobody would resume the reference walker's loads.
-    #[error(
-        "walker=reference reads with loads whose faults the guard resumes: leave out guard=off"
-    )]
-    Unguarded,
+    /// Nobody would resume the loads of a walker of ours.
+    #[error("walker={0} reads with loads whose faults the guard resumes: leave out guard=off")]
+    Unguarded(&'static str),
     /// A `%` without meaning.
     #[error("{0} has a % that is neither %2C, %3D, %25 nor %p")]
     Escape(String),
@@ -167,10 +165,10 @@ impl Wanted {
         if options.record.as_os_str().is_empty() {
             return Err(OptionError::NoRecord);
         }
-        if options.walker == WalkerChoice::Reference && !options.guard {
-            return Err(OptionError::Unguarded);
+        if let Some(walker) = options.walker.resumed().filter(|_| !options.guard) {
+            return Err(OptionError::Unguarded(walker));
         }
-        if let Some(walker) = options.walker.remote() {
+        if let Some(walker) = options.walker.plain_alone() {
             let unfit = [
                 ("guard=off", !options.guard),
                 ("steps", options.steps != 0),

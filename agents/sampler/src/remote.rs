@@ -13,7 +13,6 @@
 mod counts;
 mod desk;
 mod outside;
-mod spread;
 
 use std::sync::atomic::{AtomicBool, Ordering::*};
 use std::sync::{Mutex, MutexGuard, PoisonError};

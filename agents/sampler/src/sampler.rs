@@ -16,6 +16,7 @@ use walkfuzz_walkers::{Start, TraceBuffer, Walked, Walker as _, walk_bare, walk_
 use crate::capsules;
 use crate::clock::Clock;
 use crate::options::Options;
+use crate::queue::{ENQUEUED, QueueSampling};
 use crate::remote::RemoteSampling;
 use crate::sampling::Sampling;
 use crate::threads::Thread;
@@ -40,6 +41,8 @@ pub(crate) struct Sampler {
     pub(crate) perturber: Option<Perturber>,
     /// Who walks samples from outside.
     pub(crate) remote: Option<RemoteSampling>,
+    /// Where samples wait for a safepoint.
+    pub(crate) queue: Option<QueueSampling>,
     /// Where handlers are timed.
     pub(crate) timing: Option<Timing>,
     /// Whether walks are made under the guard.
@@ -55,7 +58,7 @@ pub(crate) struct Sampler {
 }
 
 /// What a walk is made with. Belongs to who holds the lane of its number.
-pub(crate) struct Bench(UnsafeCell<Tools>);
+pub(crate) struct Bench(pub(crate) UnsafeCell<Tools>);
 
 pub(crate) struct Tools {
     pub(crate) trace: Box<TraceBuffer>,
@@ -121,10 +124,24 @@ impl Sampler {
             code: AtomicPtr::new(Box::into_raw(Box::default())),
             perturber,
             remote,
+            queue: None,
             strays: AtomicU64::new(0),
             drops: AtomicU64::new(0),
             turned_away: AtomicU64::new(0),
             handlers_kept: AtomicBool::new(true),
+        }
+    }
+
+    /// With queues for samples, which its walker puts into them.
+    pub(crate) fn with_queue(mut self, queue: Option<QueueSampling>) -> Self {
+        self.queue = queue;
+        self
+    }
+
+    /// Makes a thread's queue, if this sampling has any. Not for handlers.
+    pub(crate) fn open_queue(&'static self, thread: &Thread) {
+        if let Some(queue) = &self.queue {
+            queue.open(self, thread);
         }
     }
 
@@ -149,7 +166,7 @@ impl Sampler {
 
     /// Whether this one has not been retired, for who has a lane already.
     #[inline]
-    fn goes_on(&self) -> bool {
+    pub(crate) fn goes_on(&self) -> bool {
         std::ptr::eq(CURRENT.load(SeqCst), self)
     }
 
@@ -272,7 +289,12 @@ impl Sampler {
             lane.release();
             return sampled;
         }
-        lane.begin_walk(index, WALKER, &untouched, &untouched, kind);
+        let walker = if self.queue.is_some() {
+            ENQUEUED
+        } else {
+            WALKER
+        };
+        lane.begin_walk(index, walker, &untouched, &untouched, kind);
         // SAFETY: the context is the handler's, the lane open for this walk.
         let walked = unsafe { self.walk(thread, slot, lane, tools, context, true) };
         sampled.walking += walked.map_or(0, |walked| walked.ticks);

@@ -8,6 +8,7 @@ use serde::Serialize;
 
 use crate::clock::{self, Clock, SIGNALS};
 use crate::control::Running;
+use crate::queue::{QueueSampling, QueueSummary};
 use crate::remote::{RemoteSampling, RemoteSummary};
 use crate::timing::TimingSummary;
 
@@ -60,6 +61,8 @@ pub(crate) struct Summary {
     handler: Option<TimingSummary>,
     /// Walks from outside; null unless the walker makes such.
     remote: Option<RemoteSummary>,
+    /// Samples in safepoint queues; null unless the walker uses them.
+    queue: Option<QueueSummary>,
     /// CONFIG_HZ.
     kernel_tick_hz: Option<f64>,
     guard: bool,
@@ -103,6 +106,10 @@ impl Summary {
                 .as_ref()
                 .and_then(|timing| timing.summary(walkfuzz_walkers::tick_hz())),
             remote: sampler.remote.as_ref().map(RemoteSampling::summary),
+            queue: sampler
+                .queue
+                .as_ref()
+                .map(|queue: &QueueSampling| queue.summary(walkfuzz_walkers::tick_hz())),
             kernel_tick_hz: clock::kernel_tick_hz(),
             guard: options.guard,
             steps: options.steps,

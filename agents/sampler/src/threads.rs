@@ -40,6 +40,8 @@ pub(crate) struct Thread {
     pub(crate) java_thread: AtomicU64,
     /// Its place in the guard; null until its first handler, which registers it.
     pub(crate) slot: AtomicPtr<GuardSlot>,
+    /// The handle of its safepoint queue; 0: it has none.
+    pub(crate) queue: AtomicU64,
     /// Single steps still to make; 0: it runs freely.
     pub(crate) steps_left: AtomicU32,
     /// Samples in a row that found it at the same system call.
@@ -73,6 +75,7 @@ impl Thread {
             env: AtomicUsize::new(0),
             java_thread: AtomicU64::new(0),
             slot: AtomicPtr::new(std::ptr::null_mut()),
+            queue: AtomicU64::new(0),
             steps_left: AtomicU32::new(0),
             still: AtomicU32::new(0),
             still_sp: AtomicU64::new(0),
@@ -90,6 +93,7 @@ impl Thread {
 
     fn reset(&self) {
         self.slot.store(std::ptr::null_mut(), Relaxed);
+        self.queue.store(0, Relaxed);
         self.steps_left.store(0, Relaxed);
         self.still.store(0, Relaxed);
         self.idle.store(false, Relaxed);

@@ -14,6 +14,7 @@ pub mod api;
 mod frame_walker;
 pub mod iterator;
 pub mod jep435;
+mod jep435_walker;
 pub mod methods;
 pub mod minimal;
 pub mod queue;
@@ -26,6 +27,7 @@ mod walker;
 
 pub use api::Api;
 pub use frame_walker::{FrameWalk, FrameWalker};
+pub use jep435_walker::Jep435Walker;
 pub use safepoint::{HookError, PollError, SafepointError};
 pub use vm::{Vm, VmError};
-pub use walker::IteratorWalker;
+pub use walker::{IteratorWalker, take_frames};

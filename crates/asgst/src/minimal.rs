@@ -68,7 +68,7 @@ pub unsafe extern "C" fn walk_stack_from_frame(
         match walk.next() {
             Ok(Found::Java(found)) => {
                 methods += 1;
-                info = Some(of_java(vm, &found));
+                info = Some(of_java(vm, found));
             }
             Ok(Found::Stub(stub)) => other = Frame::of(stub.pc, stub.sp, stub.fp),
             Ok(Found::Native(native)) => other = Frame::of(native.pc, native.sp, native.fp),
@@ -133,15 +133,16 @@ pub unsafe extern "C" fn get_frame(context: *mut c_void, focus_on_java: bool) ->
     let Ok((vm, thread)) = thread::own() else {
         return Frame::NONE;
     };
+    let registers;
     let from = if context.is_null() {
         From::Anchor
     } else {
         // SAFETY: the caller's promise.
-        let registers = unsafe { read_registers(context.cast()) };
+        registers = unsafe { read_registers(context.cast()) };
         if !focus_on_java {
             return Frame::of(registers.pc(), registers.sp(), registers.fp());
         }
-        From::Context(registers)
+        From::Context(&registers)
     };
     let mut walk = StackWalk::new(vm, thread, from, false);
     match walk.next() {

@@ -2,6 +2,8 @@
 //!
 //! Contract: signal-safe; a walk lies on its caller's stack and refers to nothing but the JVM.
 
+use std::mem::{self, MaybeUninit};
+
 use walkfuzz_context::{Address, Arch, Registers};
 use walkfuzz_reference::{
     Anchor, CheckedMemory, End, FrameKind, Frames, NativeFrame, ReferenceFrame, Steps, Thread,
@@ -14,24 +16,20 @@ const WINDOW: usize = 8;
 
 /// One frame.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Found {
+pub(crate) enum Found<'a> {
     /// Of a method.
-    Java(ReferenceFrame),
+    Java(&'a ReferenceFrame),
     /// The JVM's: a stub, or the way into Java.
-    Stub(ReferenceFrame),
+    Stub(&'a ReferenceFrame),
     /// C or C++.
     Native(NativeFrame),
 }
 
 /// Where a walk begins.
 #[derive(Clone, Copy, Debug)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "it lies on the stack for a moment, and nothing can be allocated"
-)]
-pub(crate) enum From {
+pub(crate) enum From<'a> {
     /// A context: the thread's anchor where it is not in Java.
-    Context(Registers),
+    Context(&'a Registers),
     /// A frame, whatever the thread does.
     Frame(NativeFrame),
     /// The thread's anchor.
@@ -43,14 +41,17 @@ pub(crate) enum From {
 pub(crate) struct StackWalk {
     vm: &'static Vm,
     thread: Thread,
-    registers: Registers,
     /// Whether stubs and C are wanted as well.
     all: bool,
+    /// Where it began: the thread stands still, so that this stays true.
+    beginning: Steps,
     steps: Steps,
     window: Window,
     /// Frames of the present position that were taken out of earlier windows.
     given: usize,
     end: Option<End>,
+    /// The C frame that the registers are in, if it is wanted.
+    innermost: Option<NativeFrame>,
     /// The C frame that comes next, unless a frame of the reference's lies below it.
     native: Option<NativeFrame>,
     /// The bytecode index of the first frame of a method, where somebody knows better than the frame.
@@ -59,11 +60,49 @@ pub(crate) struct StackWalk {
     begun: bool,
 }
 
+/// Frames up to `count`; the others are not even written, as most positions have one frame.
 #[derive(Clone, Debug)]
 struct Window {
-    frames: [ReferenceFrame; WINDOW],
+    frames: [MaybeUninit<ReferenceFrame>; WINDOW],
     next: usize,
     count: usize,
+}
+
+impl Window {
+    const EMPTY: Self = Self {
+        frames: [MaybeUninit::uninit(); WINDOW],
+        next: 0,
+        count: 0,
+    };
+
+    /// The frame that comes next.
+    #[inline]
+    fn upcoming(&mut self) -> Option<&mut ReferenceFrame> {
+        self.at(self.next)
+    }
+
+    #[inline]
+    fn take(&mut self) -> Option<&mut ReferenceFrame> {
+        self.next += 1;
+        self.at(self.next - 1)
+    }
+
+    #[inline]
+    fn at(&mut self, index: usize) -> Option<&mut ReferenceFrame> {
+        let frame = self.frames.get_mut(..self.count)?.get_mut(index)?;
+        // SAFETY: `push` wrote all that lie below `count`.
+        Some(unsafe { frame.assume_init_mut() })
+    }
+
+    #[inline]
+    fn push(&mut self, frame: &ReferenceFrame) -> bool {
+        let Some(slot) = self.frames.get_mut(self.count) else {
+            return false;
+        };
+        slot.write(*frame);
+        self.count += 1;
+        true
+    }
 }
 
 /// Fills a window with the frames behind those that are known.
@@ -79,81 +118,74 @@ impl Frames for Filling<'_> {
             self.skip -= 1;
             return true;
         }
-        let Some(slot) = self.window.frames.get_mut(self.window.count) else {
-            return false;
-        };
-        *slot = *frame;
-        self.window.count += 1;
-        true
+        self.window.push(frame)
     }
 }
 
 impl StackWalk {
     /// Over the stack of `thread`, which is the calling one or stands still.
-    pub(crate) fn new(vm: &'static Vm, mut thread: Thread, from: From, all: bool) -> Self {
-        let mut registers = Registers::zeroed(Arch::NATIVE);
-        match from {
-            From::Context(context) => registers.assign(&context),
+    #[inline]
+    pub(crate) fn new(vm: &'static Vm, mut thread: Thread, from: From<'_>, all: bool) -> Self {
+        let mut made;
+        let registers = match from {
+            From::Context(context) => context,
             From::Frame(frame) => {
-                registers.set(Arch::NATIVE.pc(), frame.pc.0);
-                registers.set(Arch::NATIVE.sp(), frame.sp.0);
-                registers.set(Arch::NATIVE.fp(), frame.fp.0);
+                made = Registers::zeroed(Arch::NATIVE);
+                made.set(Arch::NATIVE.pc(), frame.pc.0);
+                made.set(Arch::NATIVE.sp(), frame.sp.0);
+                made.set(Arch::NATIVE.fp(), frame.fp.0);
                 // The frame says where to begin, and nothing else does.
                 (thread.anchor, thread.in_java) = (Anchor::default(), true);
+                &made
             }
-            From::Anchor => thread.in_java = false,
-        }
-        let steps = vm.reference.begin(&CheckedMemory, &thread, &registers);
-        let window = Window {
-            frames: [ReferenceFrame::NONE; WINDOW],
-            next: 0,
-            count: 0,
+            From::Anchor => {
+                made = Registers::zeroed(Arch::NATIVE);
+                thread.in_java = false;
+                &made
+            }
         };
-        let mut walk = Self {
+        let innermost = all.then(|| NativeFrame {
+            pc: registers.pc(),
+            sp: registers.sp(),
+            fp: registers.fp(),
+        });
+        let beginning = vm.reference.begin(&CheckedMemory, &thread, registers);
+        Self {
             vm,
             thread,
-            registers,
             all,
-            steps,
-            window,
+            beginning,
+            steps: beginning,
+            window: Window::EMPTY,
             given: 0,
             end: None,
-            native: None,
+            innermost,
+            native: innermost,
             first_bci: None,
             begun: false,
-        };
-        walk.native = walk.innermost();
-        walk
+        }
     }
 
     /// The same walk, whose first frame of a method is at `bci`, whatever the frame says by now.
-    pub(crate) fn with_first_bci(mut self, bci: i32) -> Self {
-        self.first_bci = Some(bci);
+    pub(crate) fn with_first_bci(mut self, bci: Option<i32>) -> Self {
+        self.first_bci = bci;
         self
     }
 
     /// Back to the first frame.
     pub(crate) fn rewind(&mut self) {
-        let reference = &self.vm.reference;
-        self.steps = reference.begin(&CheckedMemory, &self.thread, &self.registers);
+        self.steps = self.beginning;
         (self.window.next, self.window.count) = (0, 0);
         (self.given, self.end, self.begun) = (0, None, false);
-        self.native = self.innermost();
+        self.native = self.innermost;
     }
 
-    /// The C frame that the registers are in.
-    fn innermost(&self) -> Option<NativeFrame> {
-        let frame = NativeFrame {
-            pc: self.registers.pc(),
-            sp: self.registers.sp(),
-            fp: self.registers.fp(),
-        };
-        self.all.then_some(frame)
-    }
-
-    /// What the reference finds next, without taking it.
-    #[inline]
-    pub(crate) fn upcoming(&mut self) -> Result<&ReferenceFrame, End> {
+    /// That the window has what the reference finds next.
+    ///
+    /// # Errors
+    /// Why there is nothing.
+    #[inline(always)]
+    pub(crate) fn look_ahead(&mut self) -> Result<(), End> {
         while self.window.next >= self.window.count {
             if let Some(end) = self.end {
                 return Err(end);
@@ -171,49 +203,70 @@ impl StackWalk {
                 Err(end) => self.end = Some(end),
             }
         }
-        let upcoming = self.window.frames.get(self.window.next);
-        upcoming.ok_or(End::TooMany)
+        Ok(())
     }
 
     /// The next frame.
     ///
     /// # Errors
     /// Why there is none.
-    #[inline]
-    pub(crate) fn next(&mut self) -> Result<Found, End> {
-        loop {
-            let upcoming = self.upcoming().copied();
-            if let Some(native) = self.next_native(&upcoming) {
+    #[inline(always)]
+    pub(crate) fn next(&mut self) -> Result<Found<'_>, End> {
+        let has_method = loop {
+            let ahead = self.look_ahead();
+            if self.native.is_some()
+                && let Some(native) = self.next_native()
+            {
                 return Ok(Found::Native(native));
             }
-            let frame = upcoming?;
+            ahead?;
+            let Some(frame) = self.window.upcoming() else {
+                return Err(End::TooMany);
+            };
+            let has_method = frame.kind.has_method();
+            if has_method || self.all {
+                break has_method;
+            }
             self.window.next += 1;
-            if frame.kind.has_method() {
-                let first = self.first_bci.filter(|_| !self.begun);
-                self.begun = true;
-                let bci = first.unwrap_or(frame.bci);
-                return Ok(Found::Java(ReferenceFrame { bci, ..frame }));
+        };
+        if !has_method {
+            self.native = self.below_entry();
+        }
+        let first_bci = self
+            .first_bci
+            .filter(|_| has_method && !mem::replace(&mut self.begun, true));
+        let frame = self.window.take().ok_or(End::TooMany)?;
+        if let Some(bci) = first_bci {
+            frame.bci = bci;
+        }
+        Ok(if has_method {
+            Found::Java(frame)
+        } else {
+            Found::Stub(frame)
+        })
+    }
+
+    /// The C frame that called Java, if that is what comes; else what came before stays.
+    fn below_entry(&mut self) -> Option<NativeFrame> {
+        match self.window.upcoming() {
+            Some(entry) if entry.kind == FrameKind::Entry => {
+                let native = NativeFrame {
+                    pc: entry.pc,
+                    sp: entry.sp,
+                    fp: entry.fp,
+                };
+                self.caller(&native)
             }
-            if self.all {
-                if frame.kind == FrameKind::Entry {
-                    self.native = self.caller(&NativeFrame {
-                        pc: frame.pc,
-                        sp: frame.sp,
-                        fp: frame.fp,
-                    });
-                }
-                return Ok(Found::Stub(frame));
-            }
+            _ => self.native,
         }
     }
 
     /// The C frame that lies below what comes.
-    #[inline]
-    fn next_native(&mut self, upcoming: &Result<ReferenceFrame, End>) -> Option<NativeFrame> {
+    fn next_native(&mut self) -> Option<NativeFrame> {
         let native = self.native.take()?;
-        let limit = match upcoming {
-            Ok(frame) => frame.sp.0,
-            Err(_) => self.thread.stack.end.0,
+        let limit = match self.window.upcoming() {
+            Some(frame) => frame.sp.0,
+            None => self.thread.stack.end.0,
         };
         let is_one = native.pc.0 != 0
             && (self.thread.stack.start.0..limit).contains(&native.sp.0)

@@ -10,11 +10,11 @@ use walkfuzz_walkers::{
     Call, CallTrace, Frame as AgctFrame, Start, ThreadHandle, TraceBuffer, Walker,
 };
 
-use crate::abi::iterator::{Frame, Iterator, error, frame_type};
+use crate::abi::iterator::{Frame, Iterator, error, frame_type, trace_kind};
 use crate::api::IteratorApi;
 
 /// The bci that native methods have with AsyncGetCallTrace.
-const NATIVE_BCI: i32 = -3;
+pub(crate) const NATIVE_BCI: i32 = -3;
 
 static API: OnceLock<IteratorApi> = OnceLock::new();
 
@@ -104,6 +104,20 @@ unsafe extern "C" fn walk(trace: *mut c_void, depth: i32, context: *mut c_void) 
     // SAFETY: the context is the caller's, and the handler gets what it expects.
     let kind = unsafe { (api.run_with_iterator)(context, 0, Some(take), argument) };
     let num_frames = taking.num_frames(kind);
+    trace.num_frames = num_frames;
+}
+
+/// Takes the frames that one of our own iterators has, as many as there is room for; or says why there are none.
+///
+/// # Safety
+/// The iterator is null or valid; the trace has room for `depth` frames, and nobody else has it meanwhile.
+pub unsafe fn take_frames(trace: &mut CallTrace, depth: i32, iterator: *mut Iterator) {
+    let api = IteratorApi::own();
+    // SAFETY: the caller's promise.
+    let mut taking = unsafe { Taking::new(&api, trace, depth) };
+    // SAFETY: as above.
+    unsafe { take(iterator, (&raw mut taking).cast()) };
+    let num_frames = taking.num_frames(trace_kind::JAVA);
     trace.num_frames = num_frames;
 }
 

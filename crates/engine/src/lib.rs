@@ -38,7 +38,7 @@ pub use snapshots::{SnapshotWalker, Snapshots};
 pub use step::Step;
 pub use walkfuzz_guard::has_trap_flag as can_step;
 pub use walkfuzz_walkers::{Ended, Walked, fault_record, tick_hz, ticks};
-pub use worker::{MAX_WORKERS, Worker};
+pub use worker::{MAX_WORKERS, Worker, sampling_timer};
 
 /// What kind of moment a visit wants.
 pub struct Request<'a> {

@@ -102,7 +102,10 @@ pub(crate) fn cpu_nanoseconds(tid: i32) -> u64 {
 }
 
 /// Creates the timer whose SIGPROF goes to thread `tid` alone and carries `index`.
-pub(crate) fn sampling_timer(tid: i32, index: usize) -> std::io::Result<libc::timer_t> {
+///
+/// # Errors
+/// What the kernel refuses it with.
+pub fn sampling_timer(tid: i32, index: usize) -> std::io::Result<libc::timer_t> {
     // SAFETY: all-zero is a valid sigevent.
     let mut event: libc::sigevent = unsafe { std::mem::zeroed() };
     event.sigev_notify = libc::SIGEV_THREAD_ID;

@@ -38,6 +38,7 @@ pub mod opinion;
 pub mod oracle;
 mod plugin;
 mod progress;
+pub mod queue_costs;
 mod remote;
 mod replay;
 mod run;

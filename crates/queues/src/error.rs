@@ -23,9 +23,9 @@ pub enum QueueError {
     /// A session's.
     #[error(transparent)]
     Harness(#[from] HarnessError),
-    /// ASGST's queues cannot be had.
-    #[error("no safepoint queues on this JVM: {0}")]
-    NoQueues(String),
+    /// ASGST's functions are not all there.
+    #[error("this JVM exports some functions of ASGST, and not all that the target calls")]
+    Incomplete,
     /// There is no such queue to choose.
     #[error("WALKFUZZ_QUEUE is {0:?}; expected own or jfr, and jfr for queue_elements alone")]
     Choice(String),

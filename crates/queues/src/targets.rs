@@ -77,7 +77,7 @@ fn start(target: Target, mode: Mode) -> Result<Running, QueueError> {
         _ => return Err(QueueError::Choice(queue)),
     }
     let mut held = Held::start(&settings)?;
-    let lacks = || QueueError::NoQueues("its functions are not all there".to_owned());
+    let lacks = || QueueError::Incomplete;
     Ok(match target {
         Target::IteratorOps => {
             let api = held.api.iterator.ok_or_else(lacks)?;

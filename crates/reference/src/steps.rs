@@ -66,14 +66,15 @@ impl Reference {
         steps: &mut Steps,
         frames: &mut F,
     ) -> Result<(), End> {
-        let position = steps.at?;
+        // Where it is: a copy of it would cost as much as a read of the stack.
+        let position = steps.at.as_ref().map_err(|end| *end)?;
         let mut walker = Walker {
             reference: self,
             memory,
             thread,
             frames,
         };
-        let next = match walker.step(&position) {
+        let next = match walker.step(position) {
             Err(End::Full) => return Err(End::Full),
             next => next,
         };

@@ -651,6 +651,11 @@ pub(crate) enum InJvm {
         /// How long.
         seconds: u32,
     },
+    /// What ASGST's safepoint queue costs and completes.
+    Queue {
+        /// How long.
+        seconds: u32,
+    },
     /// What a frame costs the reference walker and an ASGST iterator.
     Asgst {
         /// How long.

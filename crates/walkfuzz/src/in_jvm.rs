@@ -8,8 +8,10 @@ use std::time::{Duration, Instant};
 use serde::{Deserialize, Serialize};
 use walkfuzz_harness::campaign::{Role, begin, end_process, summarise};
 use walkfuzz_harness::measure::{guard_costs, step_floor_ns};
+use walkfuzz_harness::queue_costs::{QueueCosts, queue_costs};
 use walkfuzz_harness::snapshots::libfuzzer::catch_interrupts;
 use walkfuzz_harness::snapshots::{SnapshotSession, start_again};
+use walkfuzz_harness::start::jvm_options;
 use walkfuzz_harness::supervisor::LIBFUZZER_INTERRUPTED;
 use walkfuzz_harness::{FrameCosts, HarnessError, Mode, Session, Settings, interrupt};
 use walkfuzz_record::{RunFolder, StoreError, Summary, Totals};
@@ -37,7 +39,12 @@ pub(crate) struct Measured {
     pub(crate) wall_seconds: f64,
     pub(crate) inputs: u64,
     pub(crate) resident_mb: f64,
+    /// At [`QUEUE_INTERVALS`].
+    pub(crate) queue: [QueueCosts; 2],
 }
+
+/// Between two samples of a thread.
+const QUEUE_INTERVALS: [Duration; 2] = [Duration::from_millis(1), Duration::from_micros(100)];
 
 pub(crate) fn run(what: &InJvm) -> Result<(), Failure> {
     match *what {
@@ -107,6 +114,7 @@ pub(crate) fn run(what: &InJvm) -> Result<(), Failure> {
                 ..walked(&costs)
             })
         }),
+        InJvm::Queue { seconds } => queue(Duration::from_secs(u64::from(seconds))),
         InJvm::Snapshots {
             count,
             seconds,
@@ -149,6 +157,19 @@ pub(crate) fn run(what: &InJvm) -> Result<(), Failure> {
             })
         }),
     }
+}
+
+/// `time` for all intervals together.
+fn queue(time: Duration) -> Result<(), Failure> {
+    let time = time / QUEUE_INTERVALS.len() as u32;
+    let folder = Settings::from_environment()?.runs;
+    let costs = queue_costs(jvm_options()?, &folder, &QUEUE_INTERVALS, time);
+    let costs = costs.unwrap_or_else(|error| fail(&error));
+    let mut measured = Measured::default();
+    for (place, costs) in measured.queue.iter_mut().zip(costs) {
+        *place = costs;
+    }
+    end_with(&measured)
 }
 
 /// How many walks were measured.
@@ -200,7 +221,11 @@ fn measure(
     let mut session =
         Session::start(Mode::Merge, &arguments, None).unwrap_or_else(|error| fail(&error));
     let measured = body(&mut session).unwrap_or_else(|error| fail(&error));
-    let said = say(&measured);
+    end_with(&measured)
+}
+
+fn end_with(measured: &Measured) -> ! {
+    let said = say(measured);
     end_process(if said.is_ok() {
         0
     } else {

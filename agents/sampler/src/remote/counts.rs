@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering::*};
 use serde::Serialize;
 
 use super::outside::Outside;
-use super::spread::{Spread, SpreadSummary};
+use crate::spread::{Spread, SpreadSummary};
 
 /// `ticks_GC_active`: a collection began or ended between the two walks of a pair.
 const GC_ACTIVE: i32 = -2;

@@ -1,6 +1,7 @@
 //! The agent in real JVMs.
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
+mod asgst;
 mod attaching;
 mod clocks;
 #[path = "../../../../plugins/compile.rs"]

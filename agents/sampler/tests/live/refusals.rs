@@ -51,6 +51,11 @@ fn walks_from_outside_go_with_untouched_samples_alone() {
     );
     refused("walker=agct-remote-tid,steps=4", "leave out steps");
     refused("walker=reference,guard=off", "leave out guard=off");
+    refused("walker=asgst-queue,perturb=4", "leave out perturb");
+    refused(
+        "walker=asgst-jep435,guard=off",
+        "walker=asgst-jep435 reads with loads whose faults the guard resumes: leave out guard=off",
+    );
     refused(
         "walker=agct-remote,interval=1ms",
         "walker=agct-remote means nothing",

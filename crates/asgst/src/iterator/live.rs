@@ -25,6 +25,7 @@ pub(super) struct Live {
 }
 
 impl Live {
+    #[inline]
     pub(super) fn new(walk: StackWalk, options: i32) -> Self {
         Self {
             stamp: 0,
@@ -32,6 +33,15 @@ impl Live {
             options,
             state: 1,
             done: false,
+        }
+    }
+
+    /// The kind of a walk that has not begun; an error where its first frame cannot be told.
+    pub(super) fn kind(&mut self) -> Result<c_int, c_int> {
+        match self.walk.look_ahead() {
+            Ok(()) => Ok(trace_kind::JAVA),
+            Err(End::Bottom | End::NoJavaFrames) => Ok(trace_kind::NON_JAVA),
+            Err(_) => Err(error::NO_TOP_JAVA_FRAME),
         }
     }
 
@@ -74,7 +84,7 @@ impl Live {
     }
 
     /// Writes the next frame; `frame` is untouched where there is none.
-    #[inline]
+    #[inline(always)]
     pub(super) fn next(&mut self, frame: &mut Frame) -> c_int {
         if self.state == 1 && self.done {
             self.state = error::NO_FRAME;
@@ -84,7 +94,7 @@ impl Live {
         }
         match self.walk.next() {
             Ok(found) => {
-                *frame = of_found(&found);
+                of_found(&found, frame);
                 let is_java = matches!(found, Found::Java(_));
                 self.done = is_java && self.options & options::END_ON_FIRST_JAVA_FRAME != 0;
                 1
@@ -94,15 +104,6 @@ impl Live {
                 self.state
             }
         }
-    }
-}
-
-/// The kind of a walk that has not begun; an error where its first frame cannot be told.
-pub(super) fn kind(walk: &mut StackWalk) -> Result<c_int, c_int> {
-    match walk.upcoming() {
-        Ok(_) => Ok(trace_kind::JAVA),
-        Err(End::Bottom | End::NoJavaFrames) => Ok(trace_kind::NON_JAVA),
-        Err(_) => Err(error::NO_TOP_JAVA_FRAME),
     }
 }
 
@@ -120,8 +121,8 @@ fn of_end(end: &End) -> c_int {
 }
 
 #[inline]
-fn of_found(found: &Found) -> Frame {
-    match found {
+fn of_found(found: &Found<'_>, frame: &mut Frame) {
+    *frame = match found {
         Found::Java(java) => of_java(java),
         Found::Stub(stub) => other(stub.pc.0, stub.sp.0, stub.fp.0),
         Found::Native(native) => other(native.pc.0, native.sp.0, native.fp.0),

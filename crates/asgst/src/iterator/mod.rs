@@ -29,11 +29,13 @@ pub unsafe extern "C" fn run_with_iterator(
     handler: Option<IteratorHandler>,
     argument: *mut c_void,
 ) -> c_int {
+    let registers;
     let from = if context.is_null() {
         From::Anchor
     } else {
         // SAFETY: the caller's promise.
-        From::Context(unsafe { read_registers(context.cast()) })
+        registers = unsafe { read_registers(context.cast()) };
+        From::Context(&registers)
     };
     // SAFETY: as above.
     unsafe { run(from, options, handler, argument) }
@@ -63,7 +65,7 @@ pub unsafe extern "C" fn run_with_iterator_from_frame(
 /// # Safety
 /// `handler` may be called with an iterator and `argument`.
 unsafe fn run(
-    from: From,
+    from: From<'_>,
     options: i32,
     handler: Option<IteratorHandler>,
     argument: *mut c_void,
@@ -84,16 +86,17 @@ unsafe fn run(
 }
 
 /// Hands an iterator over `walk` to `body` and gives the kind; an error where the first frame cannot be told, without calling it.
+#[inline]
 pub(crate) fn with_iterator(
-    mut walk: StackWalk,
+    walk: StackWalk,
     options: i32,
     body: impl FnOnce(*mut Iterator),
 ) -> c_int {
-    let kind = match live::kind(&mut walk) {
+    let mut live = Live::new(walk, options);
+    let kind = match live.kind() {
         Ok(kind) => kind,
         Err(error) => return error,
     };
-    let mut live = Live::new(walk, options);
     body(live.handle());
     live.end();
     kind

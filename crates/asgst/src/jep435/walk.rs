@@ -94,7 +94,7 @@ impl Room<'_> {
         })
     }
 
-    fn found(&mut self, vm: &Vm, found: &Found) -> bool {
+    fn found(&mut self, vm: &Vm, found: &Found<'_>) -> bool {
         let cpp = match self.form {
             Form::Early => early_frame_type::CPP,
             Form::Late => frame_type::CPP,
@@ -118,7 +118,7 @@ pub(super) fn walk_java(
     room: &mut Room<'_>,
     all: bool,
 ) -> c_int {
-    let mut walk = StackWalk::new(vm, *thread, From::Context(*registers), all);
+    let mut walk = StackWalk::new(vm, *thread, From::Context(registers), all);
     let end = loop {
         match walk.next() {
             Ok(found) => {

@@ -39,11 +39,8 @@ pub(super) fn offer(
     run: &mut dyn FnMut(*mut Iterator),
 ) {
     let all = options & options::INCLUDE_NON_JAVA_FRAMES != 0;
-    let from = From::Context(begin.registers);
-    let mut walk = StackWalk::new(vm, begin.thread, from, all);
-    if let Some(bci) = begin.bci {
-        walk = walk.with_first_bci(bci);
-    }
+    let from = From::Context(&begin.registers);
+    let walk = StackWalk::new(vm, begin.thread, from, all).with_first_bci(begin.bci);
     let mut called = false;
     with_iterator(walk, options, |iterator| {
         called = true;

@@ -50,7 +50,7 @@ pub(crate) unsafe fn install(
     java_thread: Address,
     called: AtSafepoint,
 ) -> Result<(), SafepointError> {
-    let polls = Polls::find(hotspot.version().feature, symbol, java_thread)?;
+    let polls = Polls::find(hotspot, symbol, java_thread)?;
     let _ = POLLS.set(polls);
     // SAFETY: the caller's promises.
     unsafe { hooks::plant(symbol, called)? };

@@ -10,13 +10,11 @@ use std::sync::atomic::{AtomicI32, AtomicU64, Ordering::*, fence};
 
 use walkfuzz_context::Address;
 use walkfuzz_reference::CheckedMemory;
-use walkfuzz_vmstructs::Memory as _;
+use walkfuzz_vmstructs::{HotSpot, Memory as _, Span};
 
 use super::arch;
 
-/// No `JavaThread` has its poll words further in than this.
-const SEARCHED: u64 = 0x1000;
-/// The thread may be armed at the moment; that passes.
+/// The words change one after the other.
 const TRIES: usize = 100;
 
 /// Why there is no arming polls.
@@ -28,6 +26,9 @@ pub enum PollError {
     /// Nothing of their own to arm.
     #[error("threads of this JVM poll one page for all of them (see -XX:+ThreadLocalHandshakes)")]
     Global,
+    /// Where a thread ends.
+    #[error("the JVM's tables lack the size of JavaThread, which safepoint queues need")]
+    NoSize,
     /// Not found where threads have them.
     #[error("a thread's poll words were found {0} times in it, and once is wanted")]
     NotFound(usize),
@@ -52,23 +53,34 @@ pub(super) enum Polls {
 
 impl Polls {
     pub(super) fn find(
-        feature: u32,
+        hotspot: &HotSpot,
         symbol: &dyn Fn(&str) -> Option<u64>,
         java_thread: Address,
     ) -> Result<Self, PollError> {
+        let size = hotspot.tables().type_size("JavaThread");
+        let thread = Span {
+            start: java_thread,
+            end: Address(java_thread.0 + size.ok_or(PollError::NoSize)?),
+        };
         let address = |name| symbol(name).map(Address).ok_or(PollError::NoSymbol(name));
         let value = |name| {
             let read = address(name).map(|at| CheckedMemory.read_u64(at));
             read?.map_err(|_| PollError::NoSymbol(name))
         };
-        if feature >= 17 {
+        if hotspot.version().feature >= 17 {
             let word = value("_ZN18SafepointMechanism22_poll_word_armed_valueE")?;
             let page = value("_ZN18SafepointMechanism22_poll_page_armed_valueE")?;
-            let idle = [
-                value("_ZN18SafepointMechanism25_poll_word_disarmed_valueE")?,
-                value("_ZN18SafepointMechanism25_poll_page_disarmed_valueE")?,
+            let words = [
+                [
+                    value("_ZN18SafepointMechanism25_poll_word_disarmed_valueE")?,
+                    word,
+                ],
+                [
+                    value("_ZN18SafepointMechanism25_poll_page_disarmed_valueE")?,
+                    page,
+                ],
             ];
-            let at = search(java_thread, &idle)?;
+            let at = search(&thread, &words)?;
             return Ok(Self::Two { at, word, page });
         }
         let armed = value("_ZN18SafepointMechanism17_poll_armed_valueE")?;
@@ -81,7 +93,7 @@ impl Polls {
         let read = CheckedMemory.read(address(SLOW)?, &mut code);
         read.map_err(|_| PollError::NoSymbol(SLOW))?;
         Ok(Self::One {
-            at: search(java_thread, &[disarmed])?,
+            at: search(&thread, &[[disarmed, armed]])?,
             armed,
             disarmed,
             state: address("_ZN20SafepointSynchronize6_stateE")?,
@@ -142,17 +154,21 @@ unsafe fn cell(java_thread: Address, offset: u64) -> &'static AtomicU64 {
     unsafe { AtomicU64::from_ptr(std::ptr::with_exposed_provenance_mut(at)) }
 }
 
-/// The one place in a thread where these words follow one another.
-fn search(java_thread: Address, words: &[u64]) -> Result<u64, PollError> {
+/// The one place in a thread where these words follow one another. Not behind it: there may be another thread.
+/// Each has either of two values: a thread that waits in native code may have been armed meanwhile.
+fn search(thread: &Span, words: &[[u64; 2]]) -> Result<u64, PollError> {
     let is_there = |offset: u64| {
         words.iter().zip((offset..).step_by(8)).all(|(word, at)| {
-            let there = java_thread.0.wrapping_add(at);
-            CheckedMemory.read_u64(Address(there)) == Ok(*word)
+            let there = thread.start.0.wrapping_add(at);
+            let found = CheckedMemory.read_u64(Address(there));
+            found.is_ok_and(|found| word.contains(&found))
         })
     };
     let mut count = 0;
     for _ in 0..TRIES {
-        let mut places = (0..SEARCHED).step_by(8).filter(|offset| is_there(*offset));
+        let mut places = (0..thread.length())
+            .step_by(8)
+            .filter(|offset| is_there(*offset));
         match (places.next(), places.count()) {
             (Some(place), 0) => return Ok(place),
             (None, _) => std::thread::yield_now(),

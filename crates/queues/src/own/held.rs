@@ -2,8 +2,8 @@
 
 use std::ffi::c_void;
 
-use walkfuzz_asgst::{Api, queue};
-use walkfuzz_context::{Address, LandscapeTable, Registers};
+use walkfuzz_asgst::Api;
+use walkfuzz_context::{LandscapeTable, Registers};
 use walkfuzz_engine::{Engine, Moment, Request};
 use walkfuzz_guard::write_registers;
 use walkfuzz_harness::start::{Subject, jvm_options, start};
@@ -11,8 +11,6 @@ use walkfuzz_harness::{HarnessError, Settings, asgst};
 
 use crate::error::QueueError;
 
-/// Moments at which queues are tried to be prepared.
-const MOMENTS: u32 = 20;
 /// Moments after which the code cache is looked at anew.
 const REFRESH: u64 = 512;
 
@@ -51,13 +49,13 @@ impl Held {
             path: settings.runs.clone(),
             source,
         })?;
-        let mut subject = start(settings, jvm_options()?, &settings.runs)?;
+        let subject = start(settings, jvm_options()?, &settings.runs)?;
         let jvm = &subject.jvm;
         // SAFETY: what a libjvm exports under ASGST's names has ASGST's types.
         let of_jvm = unsafe { Api::of_library(&|name| jvm.exported(name)) };
         let is_own = of_jvm.queue.is_none() || of_jvm.iterator.is_none();
         if is_own {
-            prepare(&mut subject)?;
+            prepare(&subject)?;
         }
         Ok(Self {
             api: if is_own { Api::own() } else { of_jvm },
@@ -114,22 +112,8 @@ impl std::fmt::Debug for Held {
     }
 }
 
-/// Makes the JVM known to walkfuzz's own functions, on a thread that runs Java: one that waits in native code may have been armed meanwhile.
-fn prepare(subject: &mut Subject) -> Result<(), QueueError> {
+/// Makes the JVM known to walkfuzz's own functions.
+fn prepare(subject: &Subject) -> Result<(), QueueError> {
     let vm = asgst::publish(&subject.world, &subject.jvm)?;
-    let libjvm = subject.world.modules.by_name("libjvm.so");
-    let symbol = |name: &str| libjvm.as_ref().and_then(|libjvm| libjvm.address_of(name));
-    let mut prepared = Ok(());
-    for _ in 0..MOMENTS {
-        let mut attempt = |moment: &mut Moment| {
-            // SAFETY: the held thread is the calling one, and the guard was installed when the JVM was started.
-            prepared = unsafe { queue::prepare(vm, &symbol, Address(moment.java_thread)) };
-        };
-        let visited = subject.live.visit(&Request::fresh(), &mut attempt);
-        visited.map_err(|error| QueueError::Harness(HarnessError::from(error)))?;
-        if prepared.is_ok() {
-            break;
-        }
-    }
-    prepared.map_err(|error| QueueError::NoQueues(error.to_string()))
+    Ok(asgst::prepare_queues(&subject.world, vm)?)
 }

@@ -14,9 +14,10 @@ use crate::request::RequestStackTrace;
 use crate::walker::Methods;
 
 /// Names that stand for walkfuzz's own walkers in signatures: these, and whatever begins with one of them and a `-`.
-const TAKEN: [&str; 6] = [
+const TAKEN: [&str; 7] = [
     "agct",
     "reference",
+    "asgst",
     RequestStackTrace::NAME,
     "jfr",
     "none",
@@ -213,7 +214,13 @@ mod tests {
             );
         }
         let remote = RemoteMode::ALL.map(RemoteMode::name);
-        let others = ["agct", "reference", "request-stack-trace", "jfr-execution"];
+        let others = [
+            "agct",
+            "reference",
+            "asgst-queue",
+            "request-stack-trace",
+            "jfr-execution",
+        ];
         for taken in others.into_iter().chain(remote) {
             assert!(check_name(taken).unwrap_err().contains("own"), "{taken}");
         }

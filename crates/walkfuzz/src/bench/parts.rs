@@ -260,7 +260,7 @@ fn rate(measured: &Measured) -> f64 {
     measured.walks as f64 / measured.cpu_seconds.max(f64::MIN_POSITIVE)
 }
 
-fn share(part: u64, of: u64) -> f64 {
+pub(super) fn share(part: u64, of: u64) -> f64 {
     100.0 * part as f64 / of.max(1) as f64
 }
 
