@@ -271,7 +271,12 @@ pub(crate) fn are_known(first: &dyn Walker, second: &dyn Walker) -> bool {
 
 /// Whether it is the JVM's AsyncGetCallTrace itself.
 pub(crate) fn is_agct(walker: &dyn Walker) -> bool {
-    walker.name() == WalkerChoice::Agct.name() || RemoteMode::from_name(walker.name()).is_some()
+    is_agct_name(walker.name())
+}
+
+/// Whether the walker of that name is the JVM's AsyncGetCallTrace, called on the walked thread or on another one.
+pub(crate) fn is_agct_name(walker: &str) -> bool {
+    walker == WalkerChoice::Agct.name() || RemoteMode::from_name(walker).is_some()
 }
 
 /// A walker as the oracle of `judged`.
@@ -291,10 +296,9 @@ pub(crate) fn oracle(
             });
         }
     }
-    // Without it the differences have no names.
-    let reference = are_known(judged, &*walker)
-        .then(|| subject.world.reference().ok())
-        .flatten();
+    // Without it the differences have no names, and the oracle's own mistakes are not known.
+    let is_asked = are_known(judged, &*walker) || (is_agct(&*walker) && !is_agct(judged));
+    let reference = is_asked.then(|| subject.world.reference().ok()).flatten();
     let explainer = reference.and_then(|walker| walker.reference());
     Ok(Oracle::new(walker, explainer.map(Explainer::new)))
 }

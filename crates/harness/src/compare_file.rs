@@ -105,9 +105,20 @@ pub fn compare_capsule(capsule: &Capsule) -> Result<ComparedCapsule, CompareFile
 /// Whose codes the walker of a capsule speaks: its name is all that a capsule knows of it.
 #[must_use]
 pub fn generation_of(walker: &str) -> Generation {
-    if walker == WalkerChoice::Agct.name() {
-        Generation::Agct
-    } else {
-        Generation::Plugin
+    WalkerChoice::from_name(walker).map_or(Generation::Plugin, WalkerChoice::generation)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn walks_of_asyncgetcalltrace_from_another_thread_have_its_codes() {
+        for walker in ["agct", "agct-remote-env", "agct-remote-running"] {
+            assert_eq!(generation_of(walker), Generation::Agct, "{walker}");
+        }
+        assert_eq!(generation_of("mine"), Generation::Plugin);
+        // A library may be called what it likes.
+        assert_eq!(generation_of("agct-of-mine"), Generation::Plugin);
     }
 }

@@ -151,6 +151,13 @@ impl Comparison {
         )
     }
 
+    /// Untouched contexts in which both gave the same frames, of all in which both gave frames.
+    #[must_use]
+    pub fn untouched_equal(&self) -> KOfN {
+        let untouched = self.tier(Tier::T0);
+        KOfN::new(untouched.agree, untouched.both())
+    }
+
     /// Untouched contexts whose walks do not agree for no known reason.
     #[must_use]
     pub fn unexplained(&self) -> u64 {
@@ -221,5 +228,6 @@ mod tests {
         let said = Comparison::of(&counts, names, 1.0, Vec::new());
         assert_eq!(said.unexplained(), 3);
         assert_eq!(said.untouched_agreement(), KOfN::new(7, 10));
+        assert_eq!(said.untouched_equal(), KOfN::new(8, 10));
     }
 }

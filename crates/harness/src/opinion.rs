@@ -15,10 +15,14 @@ use walkfuzz_walkers::{
     Agreement, Explainer, Frame, MAX_DEPTH, compare, contradiction, hash, trace_reference,
 };
 
-use crate::chosen::WalkerChoice;
+use crate::chosen::{self, WalkerChoice};
 use crate::error::HarnessError;
 use crate::minimise_file;
 use crate::names::wrong_frames;
+
+/// Why a capsule of the reference's own walk holds no opinion.
+const REFERENCE_ALONE: &str = "it holds the walk of the reference walker itself, and what judged that is code of a process, which no capsule keeps: \
+    walkfuzz compare without a file, with --walkers agct,reference, puts both side by side in a JVM";
 
 /// A walk of which the reference is asked.
 #[derive(Clone, Copy)]
@@ -92,7 +96,7 @@ impl<M: Memory> Reader<M> {
         );
         frames.truncate(usize::try_from(code).unwrap_or(0));
         let agreement = compare(asked.given, &frames);
-        let is_explained = asked.walker == WalkerChoice::Agct.name()
+        let is_explained = chosen::is_agct_name(asked.walker)
             && !matches!(agreement, Agreement::Agree | Agreement::OnlySecond);
         let known = is_explained.then(|| {
             let mut explainer = Explainer::new(reference);
@@ -200,6 +204,9 @@ impl<'c> CapsuleOpinion<'c> {
     pub fn of(capsule: &'c Capsule) -> Result<Self, HarnessError> {
         let lacks = |what: String| HarnessError::NoOpinion(what);
         let Some(opinion) = &capsule.opinion else {
+            if capsule.facts.walker == WalkerChoice::Reference.name() {
+                return Err(lacks(REFERENCE_ALONE.to_owned()));
+            }
             return Err(lacks(format!(
                 "it holds what the walk of {} reads, and not what the reference walker would: a session with WALKFUZZ_ORACLE=reference \
                  makes capsules that do",

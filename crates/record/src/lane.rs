@@ -110,6 +110,8 @@ counters! {
     AgctOther, "agct_other";
     /// Words that a call which was left had changed, and that were put back.
     PutBack, "put_back";
+    /// Of the walks that an oracle has compared: those whose frames differ because of a known mistake of the oracle itself.
+    OracleKnown, "oracle_known";
 }
 
 const _: () = assert!(Counter::ALL.len() <= COUNTERS);

@@ -33,6 +33,7 @@ pub fn end_screen(summary: &Summary) -> String {
         time(summary),
     ];
     lines.extend(oracle(summary));
+    lines.extend(mistakes(summary));
     lines.extend(blocks(summary));
     let (troubles, next) = (troubles(summary), next(summary));
     let rest = usize::from(troubles.is_some()) + next.len();
@@ -115,6 +116,18 @@ fn oracle(summary: &Summary) -> Option<String> {
             count(oracle.prefixes),
             count(oracle.unproven),
             count(oracle.wrong),
+        )
+    })
+}
+
+/// What the oracle itself has wrong; absent where that was never seen.
+fn mistakes(summary: &Summary) -> Option<String> {
+    let oracle = &summary.oracle;
+    (oracle.known != 0).then(|| {
+        format!(
+            "          {} of {} are known mistakes of the oracle's own",
+            count(oracle.known),
+            count(oracle.compared)
         )
     })
 }

@@ -235,11 +235,12 @@ fn events(totals: &Totals) -> EventCounts {
 }
 
 fn oracle(totals: &Totals) -> OracleCounts {
-    let [compared, agreed, prefixes, unproven] = [
+    let [compared, agreed, prefixes, unproven, known] = [
         Counter::OracleCompared,
         Counter::OracleAgreed,
         Counter::OraclePrefixes,
         Counter::OracleUnproven,
+        Counter::OracleKnown,
     ]
     .map(|counter| totals.counter(counter));
     OracleCounts {
@@ -247,7 +248,10 @@ fn oracle(totals: &Totals) -> OracleCounts {
         agreed,
         prefixes,
         unproven,
-        wrong: compared.saturating_sub(agreed.saturating_add(prefixes).saturating_add(unproven)),
+        known,
+        wrong: [agreed, prefixes, unproven, known]
+            .into_iter()
+            .fold(compared, u64::saturating_sub),
     }
 }
 

@@ -171,6 +171,9 @@ pub struct OracleCounts {
     pub prefixes: u64,
     /// Other frames, at contexts of which nobody can say what is right.
     pub unproven: u64,
+    /// Other frames, where the oracle is wrong in a known way.
+    #[serde(default)]
+    pub known: u64,
     /// Wrong frames.
     pub wrong: u64,
 }

@@ -9,6 +9,7 @@ use walkfuzz_reference::{Anchor, FrameKind, Reference, ReferenceFrame, Thread};
 use walkfuzz_vmstructs::{LiveBlob, Memory};
 
 use crate::agreement::{Agreement, Voice, compare};
+use crate::reference::trace_reference;
 use crate::trace::{Frame, MAX_DEPTH};
 
 /// The reference has frames without methods as well.
@@ -209,6 +210,20 @@ impl<'r> Explainer<'r> {
             interrupted: room(),
             whole: room(),
         }
+    }
+
+    /// The reference's own frames of the context, at most `depth`. Allocates.
+    pub fn frames<M: Memory + ?Sized>(
+        &self,
+        memory: &M,
+        java_thread: Address,
+        registers: &Registers,
+        depth: usize,
+    ) -> Vec<Frame> {
+        let mut frames = vec![Frame::default(); depth.min(MAX_DEPTH)];
+        let code = trace_reference(self.reference, memory, java_thread, registers, &mut frames);
+        frames.truncate(usize::try_from(code).unwrap_or(0));
+        frames
     }
 
     /// Why AsyncGetCallTrace's frames of the context, at most `depth`, are not the reference's. `memory` is that of the JVM which the reference

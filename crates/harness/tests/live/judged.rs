@@ -261,7 +261,7 @@ pub(crate) fn honest() {
     assert!(oracle.agreed * 2 > oracle.compared, "{oracle:?}");
     assert_eq!(
         oracle.compared,
-        oracle.agreed + oracle.prefixes + oracle.unproven + oracle.wrong
+        oracle.agreed + oracle.prefixes + oracle.unproven + oracle.known + oracle.wrong
     );
     let accused: Vec<_> = lies(&found)
         .into_iter()
@@ -269,6 +269,37 @@ pub(crate) fn honest() {
         .map(|finding| (&finding.title, &finding.outcome.detail))
         .collect();
     assert!(accused.is_empty(), "{accused:#?}");
+}
+
+/// AsyncGetCallTrace's known mistakes about untouched contexts convict nobody who contradicts it.
+pub(crate) fn judged_by_agct() {
+    const WALKS: u64 = 30_000;
+    for (name, value) in [
+        ("WALKFUZZ_WALKER", "reference"),
+        ("WALKFUZZ_ENGINE", "step"),
+    ] {
+        // SAFETY: no thread has been started in this process.
+        unsafe { std::env::set_var(name, value) };
+    }
+    let mut session = Session::start(Mode::Survey, &["live".to_owned()], None).unwrap();
+    let costs = session.walk_naturally(WALKS, || true).unwrap();
+    let summary = finished(&mut session);
+    assert_eq!(costs.walks, WALKS);
+    let found = session.run_folder().findings().unwrap().findings;
+    print(&found);
+    print_oracle(&summary);
+    let oracle = summary.oracle;
+    println!(
+        "note: {} known mistakes of the oracle's own, {} moments",
+        oracle.known, summary.engine.parks
+    );
+    assert!(oracle.compared > WALKS / 10, "{oracle:?}");
+    assert!(oracle.agreed * 2 > oracle.compared, "{oracle:?}");
+    assert_eq!(
+        oracle.compared,
+        oracle.agreed + oracle.prefixes + oracle.unproven + oracle.known + oracle.wrong
+    );
+    assert!(found.is_empty(), "{found:#?}");
 }
 
 /// The reference walks by itself, and nothing makes it fault.

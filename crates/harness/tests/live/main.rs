@@ -56,6 +56,7 @@ const CASES: &[Case] = &[
         .with("WALKFUZZ_ORACLE", "reference"),
     Case::new("honest", judged::honest).with("WALKFUZZ_ORACLE", "reference"),
     Case::new("reference", judged::reference).with("WALKFUZZ_WALKER", "reference"),
+    Case::new("judged_by_agct", judged::judged_by_agct).with("WALKFUZZ_ORACLE", "agct"),
     Case::new("from_frame_iterator", judged::from_frame)
         .with("WALKFUZZ_WALKER", "asgst-iterator-frame"),
     Case::new("from_frame_minimal", judged::from_frame)

@@ -22,12 +22,15 @@ pub(crate) fn screen(comparison: &Comparison, subject: &str) -> String {
     let (first, second) = (&*first.name, &*second.name);
     let mut text = format!("walkfuzz compare {first} and {second}: {subject}\n\n");
     let agreement = comparison.untouched_agreement();
+    let equal = comparison.untouched_equal();
     let _ = writeln!(
         text,
-        "untouched  {} of {} walks in which both give frames agree or differ in a known way ({})",
+        "untouched  {} of {} walks in which both give frames agree or differ in a known way ({}); equal {} ({})",
         count(agreement.k),
         count(agreement.of),
-        share(agreement)
+        share(agreement),
+        count(equal.k),
+        share(equal)
     );
     let contexts: u64 = comparison
         .tiers

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use assert_cmd::Command;
 use predicates::prelude::PredicateBooleanExt as _;
-use predicates::str::contains;
+use predicates::str::{contains, is_match};
 use walkfuzz_capsule::Capsule;
 use walkfuzz_jvm::Jdk;
 
@@ -163,7 +163,10 @@ fn the_screen_has_tiers_reasons_and_codes() {
         .assert()
         .code(0)
         .stdout(contains("walkfuzz compare agct and reference"))
-        .stdout(contains("agree or differ in a known way"))
+        .stdout(
+            is_match(r"agree or differ in a known way \([0-9.]+ %\); equal [0-9,]+ \([0-9.]+ %\)")
+                .unwrap(),
+        )
         .stdout(contains("T4"))
         .stdout(contains("reference gives frames, unproven"))
         .stdout(contains("threads outside Java: "))
@@ -324,4 +327,42 @@ fn compared_without_a_jvm(file: &Path) {
         .assert()
         .code(0)
         .stdout(contains("nobody was asked"));
+    from_another_thread(file, &other);
+    let mut capsule = Capsule::read(file).unwrap();
+    capsule.facts.walker = "reference".to_owned();
+    capsule.opinion = None;
+    capsule.write(&other).unwrap();
+    fails(
+        walkfuzz().arg("compare").arg(&other),
+        3,
+        "it holds the walk of the reference walker itself",
+    );
+}
+
+/// The same walk, captured from another thread, is wrong for the same reason.
+fn from_another_thread(file: &Path, other: &Path) {
+    let mut capsule = Capsule::read(file).unwrap();
+    let walker = "agct-remote-env";
+    capsule.facts.signature = capsule
+        .facts
+        .signature
+        .replace("|agct|", &format!("|{walker}|"));
+    capsule.facts.walker = walker.to_owned();
+    capsule.write(other).unwrap();
+    let said = |file: &Path| {
+        let mut command = walkfuzz();
+        let output = command.args(["compare", "--json"]).arg(file).output();
+        json(&output.unwrap().stdout)
+    };
+    let [own, other_said] = [file, other].map(said);
+    assert_eq!(other_said["walkers"][0]["name"], walker);
+    let known = |said: &serde_json::Value| said["examples"][0]["contradiction"]["known"].clone();
+    assert!(known(&own).is_string(), "{own:#}");
+    assert_eq!(known(&own), known(&other_said));
+    walkfuzz()
+        .arg("repro")
+        .arg(other)
+        .assert()
+        .code(0)
+        .stdout(contains("its oracle was asked again"));
 }
