@@ -4,7 +4,7 @@
 //! called, and JVMTI's ObjectFree event of its mirror stands for its unloading. The event may come in a collection's pause, where nothing is allowed; so a thread of ours
 //! calls the handlers, a little later. Within the call the copy answers for the handles (`crate::methods`).
 //!
-//! Contract: not for signal handlers, but for [`mourned_method`] and [`mourned_class`].
+//! Contract: not for signal handlers, but for `mourned_method` and `mourned_class`.
 
 mod copy;
 

@@ -1,9 +1,9 @@
 //! The safepoint queue: what is sampled in a signal handler is completed where the thread stands at a safepoint.
 //!
-//! - [`register_queue`] makes a [`queue`] of a thread, a [`ring`] with exactly the capacity that was asked for, known by a handle ([`slots`]).
-//! - [`enqueue`] finds the first Java frame ([`element`]), puts it in and brings the thread to its next poll ([`crate::safepoint`]).
-//! - There the elements are handed out in order ([`process`]), each with an iterator that begins with the sampled frame if that still stands ([`standing`]).
-//!   What does not is counted ([`statistics`]).
+//! - `register_queue` makes a `queue` of a thread, a `ring` with exactly the capacity that was asked for, known by a handle (`slots`).
+//! - `enqueue` finds the first Java frame (`element`), puts it in and brings the thread to its next poll (`crate::safepoint`).
+//! - There the elements are handed out in order (`process`), each with an iterator that begins with the sampled frame if that still stands (`standing`).
+//!   What does not is counted (`statistics`).
 //!
 //! Contract: the functions are as `include/asgst_queue.h` says: those that are signal-safe allocate nothing and take no lock. Handlers run outside signal
 //! handlers, on the queue's thread.

@@ -4,7 +4,7 @@
 //! libFuzzer --input--> Target --edits--> Feed (a file) --> interposer in the JVM --> element of the queue --> the JVM walks it
 //! ```
 //!
-//! Nothing guards the JVM's walk, so that it dies of some elements. A [`Round`](round::Round) is one JVM; the [`Target`] starts the next, finds out which of
+//! Nothing guards the JVM's walk, so that it dies of some elements. A `Round` is one JVM; the [`Target`] starts the next, finds out which of
 //! the last edits it was, and tries them again alone.
 
 mod feed;
