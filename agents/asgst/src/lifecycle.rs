@@ -15,8 +15,7 @@ use jvmti_bindings::sys::jvmti::{
 use walkfuzz_asgst::{Vm, VmError, queue};
 use walkfuzz_context::Address;
 use walkfuzz_guard::{Guard, GuardError, GuardOptions};
-use walkfuzz_jvm::{HostError, HostJvm, JvmError, Jvmti, Libjvm};
-use walkfuzz_symbols::Modules;
+use walkfuzz_jvm::{HostError, HostJvm, JvmError, Jvmti, Libjvm, libjvm_module};
 
 /// Why the functions cannot be given.
 #[derive(Debug, thiserror::Error)]
@@ -89,12 +88,9 @@ pub(crate) unsafe fn load(vm: *mut JavaVM, has_options: bool) -> Result<(), Refu
 unsafe fn go(jvmti: Jvmti, env: *mut JNIEnv, prepared: &Prepared) -> Result<(), Refusal> {
     // Behind the JVM's handlers, which are in place by now.
     let _ = GUARD.set(Guard::install(GuardOptions::default())?);
-    let vm = HostJvm::attach(prepared.libjvm, false)?;
+    let libjvm = libjvm_module()?;
+    let vm = HostJvm::attach(prepared.libjvm, &libjvm, false)?;
     let own = vm.own_java_thread().ok_or(Refusal::NoIdentity)?;
-    let unreadable = |error: String| HostError::Structures(error);
-    let modules = Modules::of_this_process().map_err(|error| unreadable(error.to_string()))?;
-    let libjvm = modules.by_name("libjvm.so");
-    let libjvm = libjvm.ok_or_else(|| unreadable("libjvm.so is not among the modules".into()))?;
     let symbol = |name: &str| libjvm.address_of(name);
     let env_offset = (env as u64).wrapping_sub(own);
     // SAFETY: this JVM's, and this thread's.

@@ -17,9 +17,8 @@ use jvmti_bindings::sys::jvmti::{
 };
 use walkfuzz_guard::{Guard, GuardError, GuardOptions, set_fault_hook, wiped_in_copies};
 use walkfuzz_jvm::check::inspect;
-use walkfuzz_jvm::{HostError, HostJvm, JvmError, Jvmti, Libjvm};
+use walkfuzz_jvm::{HostError, HostJvm, JvmError, Jvmti, Libjvm, libjvm_module};
 use walkfuzz_record::{Generation, RecordError, Recorder, WalkerInfo};
-use walkfuzz_symbols::Modules;
 use walkfuzz_vmstructs::{Maps, Perturber, Span};
 use walkfuzz_walkers::agct_mark;
 
@@ -133,10 +132,9 @@ pub(crate) unsafe fn load(vm: *mut JavaVM, text: &str) -> Result<(), Refusal> {
 
 fn record(options: &Options, jvmti: Jvmti) -> Result<Recorder, Refusal> {
     let version = jvmti.system_property("java.vm.version").unwrap_or_default();
-    let build_id = Modules::of_this_process().ok().and_then(|modules| {
-        let module = modules.by_name("libjvm.so")?;
-        Some(inspect(&module.path).ok()?.identity)
-    });
+    let build_id = libjvm_module()
+        .ok()
+        .and_then(|module| Some(inspect(&module.path).ok()?.identity));
     let name = match &options.subject {
         Subject::Jfr => "jfr".to_owned(),
         Subject::Library(path, _) => path
@@ -170,7 +168,7 @@ unsafe fn go(jvmti: Jvmti, env: *mut JNIEnv, prepared: Prepared) -> Result<(), R
     // SAFETY: signal-safe, in guarded calls of threads that have the turn.
     unsafe { set_fault_hook(Some(actions::on_fault)) };
     let agct = prepared.libjvm.symbol(c"AsyncGetCallTrace")?;
-    let vm = HostJvm::attach(prepared.libjvm, true)?;
+    let vm = HostJvm::attach(prepared.libjvm, &libjvm_module()?, true)?;
     let maps = Maps::read_own().map_err(|error| HostError::Structures(error.to_string()))?;
     let own = vm.own_java_thread().ok_or(Refusal::NoIdentity)?;
     let way_out = vm.hotspot.tables().field("ThreadShadow", "_exception_file");

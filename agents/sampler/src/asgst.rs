@@ -8,7 +8,7 @@ use walkfuzz_asgst::{IteratorWalker, Jep435Walker, Vm, queue};
 use walkfuzz_context::Address;
 use walkfuzz_jvm::{HostJvm, Jvmti};
 use walkfuzz_record::Generation;
-use walkfuzz_symbols::Modules;
+use walkfuzz_symbols::Module;
 use walkfuzz_walkers::Walker;
 
 use crate::queue::EnqueueWalker;
@@ -68,12 +68,11 @@ impl AsgstWalk {
 pub(crate) unsafe fn publish(
     walk: AsgstWalk,
     vm: &HostJvm,
+    libjvm: &Module,
     jvmti: Jvmti,
     env: *mut JNIEnv,
 ) -> Result<(), Refusal> {
     let own = vm.own_java_thread().ok_or(Refusal::NoIdentity)?;
-    let modules = Modules::of_this_process().map_err(|_| Refusal::NoIdentity)?;
-    let libjvm = modules.by_name("libjvm.so").ok_or(Refusal::NoIdentity)?;
     let symbol = |name: &str| libjvm.address_of(name);
     let env_offset = (env as u64).wrapping_sub(own);
     let mut java_vm: *mut JavaVM = std::ptr::null_mut();

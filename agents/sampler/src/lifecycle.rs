@@ -15,9 +15,10 @@ use jvmti_bindings::sys::jvmti::{
 };
 use walkfuzz_guard::{Guard, GuardOptions, wiped_in_copies};
 use walkfuzz_jvm::check::inspect;
-use walkfuzz_jvm::{HostError, HostJvm, Jvmti, Libjvm, java_thread_of, library_facts};
+use walkfuzz_jvm::{
+    HostError, HostJvm, Jvmti, Libjvm, java_thread_of, libjvm_module, library_facts,
+};
 use walkfuzz_record::{Recorder, code_names};
-use walkfuzz_symbols::Modules;
 use walkfuzz_vmstructs::{LiveMemory, Perturber, ThreadSearch, java_threads};
 use walkfuzz_walkers::{Agct, Library, Manner, ReferenceWalker, RemoteFacts};
 
@@ -127,10 +128,9 @@ unsafe fn prepare(vm: *mut JavaVM, options: Options) -> Result<(Jvmti, Prepared)
     };
     let version = jvmti.system_property("java.vm.version").unwrap_or_default();
     // As every other record has it: some builds of libjvm have no build id, and are told apart by their exports.
-    let build_id = Modules::of_this_process().ok().and_then(|modules| {
-        let module = modules.by_name("libjvm.so")?;
-        Some(inspect(&module.path).ok()?.identity)
-    });
+    let build_id = libjvm_module()
+        .ok()
+        .and_then(|module| Some(inspect(&module.path).ok()?.identity));
     if options.walker == WalkerChoice::Request {
         jvmti.requester()?;
     }
@@ -193,7 +193,8 @@ unsafe fn go(jvmti: Jvmti, env: *mut JNIEnv, prepared: Prepared) -> Result<(), R
     if options.steps > 0 {
         signals::hook_traps();
     }
-    let vm = HostJvm::attach(prepared.libjvm, guarded)?;
+    let libjvm = libjvm_module()?;
+    let vm = HostJvm::attach(prepared.libjvm, &libjvm, guarded)?;
     // SAFETY: the calling thread's.
     unsafe { jvmti.make_all_ids(env, &mut |_| {})? };
     let function = prepared.libjvm.symbol(c"AsyncGetCallTrace")?;
@@ -204,8 +205,6 @@ unsafe fn go(jvmti: Jvmti, env: *mut JNIEnv, prepared: Prepared) -> Result<(), R
         (_, WalkerChoice::Request, _) => Sampling::Other(Box::leak(Box::new(jvmti.requester()?))),
         (_, WalkerChoice::Reference, _) => {
             let own = vm.own_java_thread().ok_or(Refusal::NoIdentity)?;
-            let modules = Modules::of_this_process().map_err(|_| Refusal::NoIdentity)?;
-            let libjvm = modules.by_name("libjvm.so").ok_or(Refusal::NoIdentity)?;
             let symbol = |name: &str| libjvm.address_of(name);
             let env_offset = (env as u64).wrapping_sub(own);
             let walker = ReferenceWalker::attach(&vm.hotspot, &symbol, env_offset)?;
@@ -213,7 +212,7 @@ unsafe fn go(jvmti: Jvmti, env: *mut JNIEnv, prepared: Prepared) -> Result<(), R
         }
         (_, WalkerChoice::Asgst(walk), _) => {
             // SAFETY: the calling thread's.
-            unsafe { asgst::publish(walk, &vm, jvmti, env)? };
+            unsafe { asgst::publish(walk, &vm, &libjvm, jvmti, env)? };
             Sampling::Other(walk.walker())
         }
         (_, _, Some(library)) => {

@@ -8,7 +8,7 @@ use std::ops::Range;
 use jvmti_bindings::sys::jni::JavaVM;
 use walkfuzz_context::BlobKind;
 use walkfuzz_guard::SafeFetchSite;
-use walkfuzz_symbols::Modules;
+use walkfuzz_symbols::{Module, Modules};
 use walkfuzz_vmstructs::{CodeCache, CodeMap, HotSpot, LiveMemory, Maps, Span, ThreadSearch, Tid};
 
 use crate::protection::{ask_jvm_at_safefetch, tell_guard};
@@ -112,17 +112,23 @@ impl Libjvm {
     }
 }
 
+/// libjvm as a file that is mapped, with its symbols, which are read on first use and kept as long as this.
+///
+/// # Errors
+/// It is not among this process's modules.
+pub fn libjvm_module() -> Result<Module, HostError> {
+    let modules = Modules::of_this_process().map_err(|e| HostError::NoLibrary(e.to_string()))?;
+    let found = modules.by_name("libjvm.so").cloned();
+    found.ok_or_else(|| HostError::NoLibrary("it is not among the modules".to_owned()))
+}
+
 impl HostJvm {
-    /// Reads what can be read, and tells the guard, if it is to protect walks.
+    /// Reads what can be read, and tells the guard, if it is to protect walks. `module` is [`libjvm_module`].
     ///
     /// # Errors
     /// It is no HotSpot that can be walked.
-    pub fn attach(libjvm: Libjvm, guarded: bool) -> Result<Self, HostError> {
+    pub fn attach(libjvm: Libjvm, module: &Module, guarded: bool) -> Result<Self, HostError> {
         let structures = |error: String| HostError::Structures(error);
-        let modules = Modules::of_this_process().map_err(|e| structures(e.to_string()))?;
-        let module = modules
-            .by_name("libjvm.so")
-            .ok_or_else(|| structures("libjvm.so is not among the modules".to_owned()))?;
         let mut safefetch = Vec::new();
         if guarded {
             safefetch = tell_guard(module)?.safefetch;

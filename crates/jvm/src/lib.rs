@@ -34,7 +34,7 @@ pub use catalogue::{CATALOGUE, DEFAULT_JDK, Pinned, Registry, pinned};
 pub use error::JvmError;
 pub use extensions::ExtensionFunction;
 pub use find::{Candidate, Places};
-pub use host::{HostError, HostFacts, HostJvm, Libjvm};
+pub use host::{HostError, HostFacts, HostJvm, Libjvm, libjvm_module};
 pub use install::{install, install_for};
 pub use jdk::{Jdk, Source};
 pub use jvmti::{Jvmti, java_thread_of};

@@ -7,11 +7,10 @@ use std::ops::Range;
 
 use jvmti_bindings::sys::jni::JavaVM;
 use jvmti_bindings::sys::jvmti::{jvmtiEnv, jvmtiError};
-use walkfuzz_symbols::Modules;
 use walkfuzz_walkers::{ExtensionCall, Facts, NoRequestStackTrace, RequestStackTrace};
 
 use crate::error::JvmError;
-use crate::host::HostError;
+use crate::host::{HostError, libjvm_module};
 use crate::jvmti::Jvmti;
 
 /// Why nobody can be told of a JVM, or asked.
@@ -41,17 +40,13 @@ pub unsafe fn library_facts(
     async_get_call_trace: *const c_void,
     code_cache: Range<u64>,
 ) -> Result<Facts, WalkersError> {
-    let modules =
-        Modules::of_this_process().map_err(|error| HostError::NoLibrary(error.to_string()))?;
-    let libjvm = modules
-        .by_name("libjvm.so")
-        .ok_or_else(|| HostError::NoLibrary("it is not among the modules".to_owned()))?;
+    let libjvm = libjvm_module()?;
     // SAFETY: the caller's; an environment of the library's own, whose callbacks are not ours.
     let own = unsafe { Jvmti::of(java_vm)? };
     Ok(Facts {
         jvm_version: own.system_property("java.vm.version").unwrap_or_default(),
         feature,
-        libjvm: libjvm.path.clone(),
+        libjvm: libjvm.path,
         libjvm_base: libjvm.base.0,
         async_get_call_trace,
         java_vm: java_vm.cast(),
