@@ -57,30 +57,19 @@ pub(crate) struct ThreadFields {
 
 impl ThreadFields {
     pub(crate) fn resolve(tables: &Tables) -> Result<Self, MissingEntry> {
-        // These fields moved between Thread and JavaThread.
-        let moved = |name: &str| {
-            let field = tables.require_any(&[("JavaThread", name), ("Thread", name)])?;
-            Ok(field.offset)
-        };
-        let constant = |name: &str| {
-            let value = tables.constant(name).and_then(|v| i32::try_from(v).ok());
-            value.ok_or_else(|| MissingEntry {
-                type_name: "JavaThreadState".into(),
-                field: name.into(),
-                jdk: tables.jdk().into(),
-            })
-        };
+        let offset = |name: &str| tables.require_of_thread(name);
+        let number = |name: &str| tables.require_thread_state(name);
         Ok(Self {
-            state: moved("_thread_state")?,
-            in_native: constant("_thread_in_native")?,
-            in_java: constant("_thread_in_Java")?,
-            in_vm: constant("_thread_in_vm")?,
-            blocked: constant("_thread_blocked")?,
-            new: constant("_thread_new")?,
-            terminated: moved("_terminated")?,
-            exiting: constant("JavaThread::_thread_exiting")?,
-            pending_monitor: moved("_current_pending_monitor")?,
-            waiting_monitor: moved("_current_waiting_monitor")?,
+            state: offset("_thread_state")?,
+            in_native: number("_thread_in_native")?,
+            in_java: number("_thread_in_Java")?,
+            in_vm: number("_thread_in_vm")?,
+            blocked: number("_thread_blocked")?,
+            new: number("_thread_new")?,
+            terminated: offset("_terminated")?,
+            exiting: number("JavaThread::_thread_exiting")?,
+            pending_monitor: offset("_current_pending_monitor")?,
+            waiting_monitor: offset("_current_waiting_monitor")?,
         })
     }
 

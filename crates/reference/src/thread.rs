@@ -71,22 +71,10 @@ impl AnchorLayout {
 
 impl ThreadLayout {
     pub(crate) fn resolve(tables: &Tables) -> Result<Self, MissingEntry> {
-        // These fields moved between Thread and JavaThread.
-        let moved = |name: &str| {
-            let field = tables.require_any(&[("JavaThread", name), ("Thread", name)])?;
-            Ok(field.offset)
-        };
-        let state = |name: &str| {
-            let value = tables.constant(name).and_then(|v| i32::try_from(v).ok());
-            value.ok_or_else(|| MissingEntry {
-                type_name: "JavaThreadState".into(),
-                field: name.into(),
-                jdk: tables.jdk().into(),
-            })
-        };
+        let state = |name: &str| tables.require_thread_state(name);
         Ok(Self {
-            stack_base: moved("_stack_base")?,
-            stack_size: moved("_stack_size")?,
+            stack_base: tables.require_of_thread("_stack_base")?,
+            stack_size: tables.require_of_thread("_stack_size")?,
             state: tables.require("JavaThread", "_thread_state")?.offset,
             in_java: [state("_thread_in_Java")?, state("_thread_in_Java_trans")?],
             anchor: tables.require("JavaThread", "_anchor")?.offset,

@@ -257,6 +257,24 @@ impl Tables {
             })
     }
 
+    /// The offset of a field of threads, which some releases have in `JavaThread` and others in `Thread`.
+    ///
+    /// # Errors
+    /// [`MissingEntry`] naming it and the JDK.
+    pub fn require_of_thread(&self, name: &str) -> Result<u64, MissingEntry> {
+        let field = self.require_any(&[("JavaThread", name), ("Thread", name)])?;
+        Ok(field.offset)
+    }
+
+    /// The number of a thread's state.
+    ///
+    /// # Errors
+    /// [`MissingEntry`] naming it and the JDK.
+    pub fn require_thread_state(&self, name: &str) -> Result<i32, MissingEntry> {
+        let number = self.constant(name).and_then(|n| i32::try_from(n).ok());
+        number.ok_or_else(|| self.missing("JavaThreadState", name))
+    }
+
     /// The fields that lie in the word at `offset` of an object of this type, in the order of their offsets: each with its type and, for those
     /// inside other fields, the way there (`_anchor._last_Java_sp`).
     #[must_use]
