@@ -2,6 +2,8 @@
 #![expect(clippy::unwrap_used, reason = "helpers of tests")]
 
 mod clients;
+#[path = "../../../sampler/tests/live/jdks.rs"]
+mod jdks;
 mod profiler;
 mod queue;
 mod support;

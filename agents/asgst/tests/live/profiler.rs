@@ -1,15 +1,13 @@
-//! The small profiler of `examples/`, as users build it.
+//! The small profilers of `examples/`, as users build them.
 
-use crate::support::{client, deep, releases, run, text};
+use crate::jdks::{releases, text};
+use crate::support::{client, run};
 
-#[test]
-fn the_small_profiler_draws_where_the_time_goes() {
-    let Some(library) = client("iterator_profiler", &["examples/iterator_profiler.c"]) else {
+/// Most samples of `examples/NAME.c` are where the program's time goes, and there are more than `least`.
+pub(crate) fn draws_where_the_time_goes(name: &str, least: u64) {
+    let Some(library) = client(name, &[&format!("examples/{name}.c")]) else {
         return;
     };
-    if deep().is_none() {
-        return;
-    }
     for jdk in releases() {
         let folder = tempfile::tempdir().unwrap();
         let collapsed = folder.path().join("flames.txt");
@@ -32,17 +30,17 @@ fn the_small_profiler_draws_where_the_time_goes() {
             jdk.version,
             text(&output).trim()
         );
-        assert!(all > 20, "{}", text(&output));
+        assert!(all > least, "{}", text(&output));
         assert!(ours * 2 > all, "{ours} of {all}: {lines}");
     }
 }
 
-#[test]
-fn the_small_profiler_writes_a_page() {
-    let Some(library) = client("iterator_profiler_page", &["examples/iterator_profiler.c"]) else {
+/// `examples/NAME.c` writes a page that can be looked at.
+pub(crate) fn writes_a_page(name: &str) {
+    let Some(library) = client(&format!("{name}_page"), &[&format!("examples/{name}.c")]) else {
         return;
     };
-    let (Some(_), Some(jdk)) = (deep(), releases().into_iter().next()) else {
+    let Some(jdk) = releases().into_iter().next() else {
         return;
     };
     let folder = tempfile::tempdir().unwrap();
@@ -52,4 +50,14 @@ fn the_small_profiler_writes_a_page() {
     let page = std::fs::read_to_string(page).unwrap();
     assert!(page.starts_with("<!DOCTYPE html>") && page.trim_end().ends_with("</html>"));
     assert!(page.contains("Deep.recurse") && page.contains("show(root)"));
+}
+
+#[test]
+fn the_small_profiler_draws_where_the_time_goes() {
+    draws_where_the_time_goes("iterator_profiler", 20);
+}
+
+#[test]
+fn the_small_profiler_writes_a_page() {
+    writes_a_page("iterator_profiler");
 }

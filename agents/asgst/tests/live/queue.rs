@@ -1,15 +1,14 @@
 //! The safepoint queue: what it delivers, and what is done wrongly with it.
 
-use crate::support::{Figures, client, deep, releases, run, text};
+use crate::jdks::{releases, text};
+use crate::profiler;
+use crate::support::{Figures, client, run};
 
 #[test]
 fn samples_are_completed_as_they_were_taken() {
     let Some(library) = client("queue_check", &["tests/c/queue_check.c"]) else {
         return;
     };
-    if deep().is_none() {
-        return;
-    }
     for jdk in releases() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("figures");
@@ -47,9 +46,6 @@ fn what_is_wrong_is_refused() {
     let Some(library) = client("queue_bad", &["tests/c/queue_bad.c"]) else {
         return;
     };
-    if deep().is_none() {
-        return;
-    }
     for jdk in releases() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("figures");
@@ -75,57 +71,12 @@ fn what_is_wrong_is_refused() {
 
 #[test]
 fn the_small_queue_profiler_draws_where_the_time_goes() {
-    let Some(library) = client("queue_profiler", &["examples/queue_profiler.c"]) else {
-        return;
-    };
-    if deep().is_none() {
-        return;
-    }
-    for jdk in releases() {
-        let folder = tempfile::tempdir().unwrap();
-        let collapsed = folder.path().join("flames.txt");
-        let options = format!("output={},interval=1000", collapsed.display());
-        let output = run(&jdk, &[], &library, &options, &["700"]);
-        let lines = std::fs::read_to_string(&collapsed).unwrap();
-        let (mut all, mut ours) = (0, 0);
-        for line in lines.lines() {
-            let (stack, samples) = line.rsplit_once(' ').unwrap();
-            let samples: u64 = samples.parse().unwrap();
-            all += samples;
-            if stack.starts_with("all;Deep.main;") && stack.matches("Deep.recurse").count() >= 20 {
-                ours += samples;
-            }
-        }
-        println!(
-            "JDK {}: {ours} of {all} samples in Deep's recursion; {}",
-            jdk.version,
-            text(&output).trim()
-        );
-        assert!(all > 10, "{}", text(&output));
-        assert!(ours * 2 > all, "{ours} of {all}: {lines}");
-    }
+    profiler::draws_where_the_time_goes("queue_profiler", 10);
 }
 
 #[test]
 fn the_small_queue_profiler_writes_a_page() {
-    let Some(library) = client("queue_profiler_page", &["examples/queue_profiler.c"]) else {
-        return;
-    };
-    let (Some(_), Some(jdk)) = (deep(), releases().into_iter().next()) else {
-        return;
-    };
-    let folder = tempfile::tempdir().unwrap();
-    let page = folder.path().join("flames.html");
-    run(
-        &jdk,
-        &[],
-        &library,
-        &format!("output={}", page.display()),
-        &["300"],
-    );
-    let page = std::fs::read_to_string(page).unwrap();
-    assert!(page.starts_with("<!DOCTYPE html>") && page.trim_end().ends_with("</html>"));
-    assert!(page.contains("Deep.recurse") && page.contains("show(root)"));
+    profiler::writes_a_page("queue_profiler");
 }
 
 #[test]
@@ -133,9 +84,6 @@ fn who_triggers_a_safepoint_is_called_there() {
     let Some(library) = client("callback", &["tests/c/callback.c"]) else {
         return;
     };
-    if deep().is_none() {
-        return;
-    }
     for jdk in releases() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("figures");

@@ -5,34 +5,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 use std::sync::OnceLock;
 
-use walkfuzz_jvm::{Jdk, Places};
+use walkfuzz_jvm::Jdk;
 
-/// Every usable JDK of this machine.
-fn jdks() -> Vec<Jdk> {
-    let found: Vec<Jdk> = Places::from_env()
-        .discover()
-        .into_iter()
-        .filter_map(|candidate| match candidate.jdk {
-            Ok(jdk) => Some(jdk),
-            Err(error) => {
-                println!("skip: {error}");
-                None
-            }
-        })
-        .collect();
-    if found.is_empty() {
-        println!("skip: no JDK");
-    }
-    found
-}
-
-/// The newest JDK of each feature release.
-pub(crate) fn releases() -> Vec<Jdk> {
-    let mut jdks = jdks();
-    jdks.sort_by(|a, b| b.version.cmp(&a.version));
-    jdks.dedup_by_key(|jdk| jdk.version.feature());
-    jdks
-}
+use crate::jdks::{compile, jdks, text};
 
 fn here() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -46,8 +21,9 @@ pub(crate) fn agent() -> PathBuf {
     library
 }
 
-/// These C files as an agent that uses the library; `None`, with a word, where nothing compiles.
+/// These C files as an agent that uses the library; `None`, with a word, where they or their [`deep`] program do not compile.
 pub(crate) fn client(name: &str, sources: &[&str]) -> Option<PathBuf> {
+    deep()?;
     let Some(jdk) = jdks()
         .into_iter()
         .find(|jdk| jdk.home.join("include/jvmti.h").is_file())
@@ -84,16 +60,8 @@ pub(crate) fn deep() -> Option<&'static Path> {
     CLASSES
         .get_or_init(|| {
             let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join("deep");
-            let compilers = jdks().into_iter().map(|jdk| jdk.home.join("bin/javac"));
-            let compiler = compilers.filter(|javac| javac.is_file()).min()?;
             for (name, to) in [("Deep", folder.clone()), ("Apart", folder.join("apart"))] {
-                let made = Command::new(&compiler)
-                    .args(["--release", "11", "-d"])
-                    .arg(to)
-                    .arg(here().join(format!("tests/java/{name}.java")))
-                    .output()
-                    .unwrap();
-                assert!(made.status.success(), "{}", text(&made));
+                compile(&here().join(format!("tests/java/{name}.java")), &to)?;
             }
             Some(folder)
         })
@@ -102,11 +70,6 @@ pub(crate) fn deep() -> Option<&'static Path> {
             println!("skip: no JDK here has a javac");
             None
         })
-}
-
-pub(crate) fn text(output: &Output) -> String {
-    let (out, err) = (&output.stdout, &output.stderr);
-    String::from_utf8_lossy(out).into_owned() + &String::from_utf8_lossy(err)
 }
 
 /// Runs Deep for so long under the library and a client with these options, to its good end.

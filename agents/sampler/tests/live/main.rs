@@ -7,6 +7,7 @@ mod clocks;
 #[path = "../../../../plugins/compile.rs"]
 mod compile;
 mod faults;
+mod jdks;
 mod jvms;
 mod plugins;
 mod refusals;
