@@ -16,7 +16,7 @@ use walkfuzz_asgst::abi::queue::Queue;
 use walkfuzz_asgst::queue::{self, QueueStatistics};
 use walkfuzz_asgst::{iterator, take_frames};
 use walkfuzz_context::{Address, Arch, Registers};
-use walkfuzz_record::{Code, Counter, Generation, WalkerId};
+use walkfuzz_record::{Counter, Generation, WalkerId};
 use walkfuzz_walkers::{
     Call, CallTrace, Frame, Start, ThreadHandle, TraceBuffer, Walker, ticks, walk_guarded,
 };
@@ -162,11 +162,6 @@ impl Walker for EnqueueWalker {
             depth,
             last: context,
         })
-    }
-
-    #[inline]
-    fn finish(&self, trace: &TraceBuffer) -> Code {
-        Code(trace.trace.num_frames)
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use walkfuzz_guard::{Guard, GuardOptions};
 use walkfuzz_jvm::HostFacts;
-use walkfuzz_record::{Code, Counter, Generation, Recorder, WalkerInfo};
+use walkfuzz_record::{Counter, Generation, Recorder, WalkerInfo};
 use walkfuzz_walkers::{Call, Start, ThreadHandle, TraceBuffer, Walker};
 
 use crate::clock::{Clock, SIGNALS};
@@ -81,10 +81,6 @@ impl Walker for Nothing {
             depth,
             last: context,
         })
-    }
-
-    fn finish(&self, trace: &TraceBuffer) -> Code {
-        Code(trace.trace.num_frames)
     }
 }
 

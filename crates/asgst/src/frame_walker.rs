@@ -4,7 +4,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use walkfuzz_record::{Code, Generation};
+use walkfuzz_record::Generation;
 use walkfuzz_walkers::{Call, Start, ThreadHandle, TraceBuffer, WalkFunction, Walker, as_frame};
 
 use crate::abi::minimal;
@@ -116,11 +116,6 @@ impl Walker for FrameWalker {
             depth,
             last: last.cast_mut(),
         })
-    }
-
-    #[inline]
-    fn finish(&self, trace: &TraceBuffer) -> Code {
-        Code(trace.trace.num_frames)
     }
 }
 

@@ -6,7 +6,7 @@ use std::ffi::c_void;
 use std::ptr;
 use std::sync::OnceLock;
 
-use walkfuzz_record::{Code, Generation};
+use walkfuzz_record::Generation;
 use walkfuzz_walkers::{
     Call, CallTrace, Frame as AgctFrame, Start, ThreadHandle, TraceBuffer, Walker,
 };
@@ -52,11 +52,6 @@ impl Walker for Jep435Walker {
         start: Start,
     ) -> Option<Call> {
         Call::from_context(walk, trace, depth, thread, start)
-    }
-
-    #[inline]
-    fn finish(&self, trace: &TraceBuffer) -> Code {
-        Code(trace.trace.num_frames)
     }
 }
 

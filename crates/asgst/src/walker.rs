@@ -5,7 +5,7 @@
 use std::ffi::{c_int, c_void};
 use std::sync::OnceLock;
 
-use walkfuzz_record::{Code, Generation};
+use walkfuzz_record::Generation;
 use walkfuzz_walkers::{
     Call, CallTrace, Frame as AgctFrame, Start, ThreadHandle, TraceBuffer, Walker,
 };
@@ -49,11 +49,6 @@ impl Walker for IteratorWalker {
         start: Start,
     ) -> Option<Call> {
         Call::from_context(walk, trace, depth, thread, start)
-    }
-
-    #[inline]
-    fn finish(&self, trace: &TraceBuffer) -> Code {
-        Code(trace.trace.num_frames)
     }
 }
 

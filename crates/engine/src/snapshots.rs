@@ -290,8 +290,4 @@ impl Walker for SnapshotWalker {
     fn prepare(&self, _: &mut TraceBuffer, _: i32, _: ThreadHandle, _: Start) -> Option<Call> {
         None
     }
-
-    fn finish(&self, trace: &TraceBuffer) -> Code {
-        Code(trace.trace.num_frames)
-    }
 }

@@ -2,7 +2,7 @@
 
 use std::ffi::c_void;
 
-use walkfuzz_record::{Code, Generation};
+use walkfuzz_record::Generation;
 
 use crate::trace::TraceBuffer;
 use crate::walker::{Call, Start, ThreadHandle, WalkFunction, Walker};
@@ -45,10 +45,5 @@ impl Walker for Agct {
         start: Start,
     ) -> Option<Call> {
         Call::from_context(self.function, trace, depth, thread, start)
-    }
-
-    #[inline]
-    fn finish(&self, trace: &TraceBuffer) -> Code {
-        Code(trace.trace.num_frames)
     }
 }

@@ -78,10 +78,6 @@ impl Walker for FramePointers {
             last: context,
         })
     }
-
-    fn finish(&self, trace: &TraceBuffer) -> Code {
-        Code(trace.trace.num_frames)
-    }
 }
 
 /// A context whose pc is 100 and whose fp points at `record`.

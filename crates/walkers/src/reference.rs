@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use libc::ucontext_t;
 use walkfuzz_context::{Address, Registers};
 use walkfuzz_guard::read_registers;
-use walkfuzz_record::{Code, Generation};
+use walkfuzz_record::Generation;
 use walkfuzz_reference::{CheckedMemory, End, Frames, Reference, ReferenceError, ReferenceFrame};
 use walkfuzz_vmstructs::{HotSpot, Memory};
 
@@ -81,11 +81,6 @@ impl Walker for ReferenceWalker {
         start: Start,
     ) -> Option<Call> {
         Call::from_context(walk, trace, depth, thread, start)
-    }
-
-    #[inline]
-    fn finish(&self, trace: &TraceBuffer) -> Code {
-        Code(trace.trace.num_frames)
     }
 }
 

@@ -15,7 +15,7 @@ use std::ffi::c_void;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use walkfuzz_context::Address;
-use walkfuzz_record::{Code, Generation};
+use walkfuzz_record::Generation;
 use walkfuzz_reference::CheckedMemory;
 use walkfuzz_vmstructs::Tid;
 
@@ -217,11 +217,6 @@ impl Walker for Remote {
             first: std::ptr::from_mut(trace).cast(),
             ..call
         })
-    }
-
-    #[inline]
-    fn finish(&self, trace: &TraceBuffer) -> Code {
-        Code(trace.trace.num_frames)
     }
 
     fn passes_for_another(&self) -> bool {

@@ -94,10 +94,6 @@ impl Walker for RequestStackTrace {
         Call::from_context(request, trace, depth, thread, start)
     }
 
-    fn finish(&self, trace: &TraceBuffer) -> Code {
-        Code(trace.trace.num_frames)
-    }
-
     /// Taken: there are no frames to be had.
     fn did_well(&self, code: Code) -> bool {
         code.0 == 0

@@ -122,8 +122,11 @@ pub trait Walker: Send + Sync {
         start: Start,
     ) -> Option<Call>;
 
-    /// The frame count (> 0) or the code (<= 0) of a call that returned.
-    fn finish(&self, trace: &TraceBuffer) -> Code;
+    /// The frame count (> 0) or the code (<= 0) of a call that returned: what it left where AsyncGetCallTrace leaves it, unless it has another place.
+    #[inline]
+    fn finish(&self, trace: &TraceBuffer) -> Code {
+        Code(trace.trace.num_frames)
+    }
 
     /// Whether an untouched walk that gave this code did what it should.
     #[inline]

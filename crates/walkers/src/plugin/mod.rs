@@ -228,9 +228,4 @@ impl Walker for Plugin {
     fn left(&self, _: &TraceBuffer) {
         watch::left();
     }
-
-    #[inline]
-    fn finish(&self, trace: &TraceBuffer) -> Code {
-        Code(trace.trace.num_frames)
-    }
 }
